@@ -1,0 +1,43 @@
+"""The compiled modules: every .pyx under src/headrace is an extension of the same name."""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+if sys.byteorder != "little":
+    sys.exit("headrace stores listpacks in their little-endian form and needs a little-endian machine")
+
+SANITIZE = os.environ.get("HEADRACE_SANITIZE") == "1"
+OPTIMISED = ["-O3", "-fno-plt", "-fno-semantic-interposition"]
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+
+
+def extension(source: Path) -> Extension:
+    return Extension(
+        ".".join(source.relative_to("src").with_suffix("").parts),
+        [source.as_posix()],
+        extra_compile_args=["-Wno-sign-compare", *(SANITIZED if SANITIZE else OPTIMISED)],
+        extra_link_args=["-fsanitize=address,undefined"] if SANITIZE else [],
+    )
+
+
+setup(
+    ext_modules=cythonize(
+        [extension(source) for source in sorted(Path("src/headrace").rglob("*.pyx"))],
+        build_dir="build/cython-sanitized" if SANITIZE else "build/cython",
+        include_path=["src"],
+        nthreads=os.cpu_count() or 1,
+        compiler_directives={
+            "language_level": "3",
+            "boundscheck": False,
+            "wraparound": False,
+            "initializedcheck": False,
+            "cdivision": True,
+            "embedsignature": True,
+            "embedsignature.format": "python",
+        },
+    ),
+)
