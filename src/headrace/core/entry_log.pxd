@@ -1,0 +1,81 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.core.memory cimport Span, byte_t
+from headrace.core.node cimport NodeCursor
+from headrace.core.rax cimport Rax, RaxIterator
+from headrace.core.stream_id cimport ID
+
+
+cdef class NodeLimits:
+    cdef public uint64_t max_bytes      # 0: only the hard limit of 2^30
+    cdef public uint64_t max_entries    # 0: no limit
+
+    cdef inline uint64_t byte_limit(self) noexcept
+
+
+cdef class EntryLog:
+    cdef Rax nodes                      # master ID -> listpack, which the log owns
+    cdef RaxIterator finder             # for look-ups; holds no state between calls
+    cdef NodeLimits limits
+    cdef byte_t *tail                   # the last node's listpack, or NULL
+    cdef size_t tail_capacity
+    cdef ID tail_master
+    cdef size_t stored_bytes            # heap bytes of all listpacks
+    cdef uint64_t version               # grows with every change; cursors compare it
+
+    cdef uint64_t length                # entries alive
+    cdef ID first_id                    # the first entry alive, 0-0 where there is none
+    cdef ID last_id                     # the greatest ID ever given, alive or not
+    cdef ID max_deleted_id              # the greatest ID ever deleted (not trimmed)
+    cdef uint64_t entries_added         # entries ever added
+
+    cdef int append(self, ID id, const Span *pairs, size_t fields) except -1
+    cdef int add_node(self, ID id, const Span *pairs, size_t fields) except -1
+    cdef int grow_tail(self, size_t needed) except -1
+    cdef void seal_tail(self) noexcept
+    cdef int count_up(self) except -1
+
+    cdef byte_t *locate(self, ID id, ID *master) except? NULL
+    cdef int find(self, ID id, NodeCursor *cursor) except -1
+    cdef int contains(self, ID id) except -1
+    cdef int last_alive(self, ID *id) except -1
+    cdef int first_stored(self, ID *id) except -1
+
+    cdef bint has_tombstones_from(self, ID id) noexcept
+    cdef int64_t position_of(self, ID id) noexcept
+
+    cdef int delete(self, ID id) except -1
+    cdef int bury(self, NodeCursor *cursor) except -1
+    cdef int set_counters(self, byte_t **lp, ID master, int64_t live, int64_t dead) except -1
+    cdef int reserve_counters(self, byte_t **lp, ID master) except -1
+    cdef int drop_node(self, ID master, byte_t *lp) except -1
+    cdef int find_tail(self) except -1
+    cdef int find_first_id(self) except -1
+
+    cdef int adopt_node(self, ID master, bytes data) except -1
+    cdef EntryLog copy(self)
+    cdef size_t memory(self) noexcept
+
+
+cdef class EntryCursor:
+    cdef EntryLog log
+    cdef RaxIterator nodes
+    cdef NodeCursor node
+    cdef ID start
+    cdef ID end
+    cdef bint backwards
+    cdef uint64_t version               # of the log when `node` was opened
+    cdef bint standing                  # `node` is open
+    cdef bint visited                   # `position` is the ID last visited
+    cdef bint finished
+    cdef ID position
+
+    cdef int set_range(self, EntryLog log, ID start, ID end, bint backwards) except -1
+    cdef int next(self) except -1
+    cdef int find_place(self) except -1
+    cdef int enter(self) except -1
+    cdef int enter_node(self) except -1
+
+
+cdef list fields_of(NodeCursor *cursor)
+cdef EntryCursor open_cursor(EntryLog log, ID start, ID end, bint backwards)
