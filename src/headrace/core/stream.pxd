@@ -1,0 +1,53 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.core.entry_log cimport EntryCursor, EntryLog
+from headrace.core.group cimport Group
+from headrace.core.memory cimport Span, byte_t
+from headrace.core.rax_map cimport RaxMap
+from headrace.core.stream_id cimport ID
+
+# What deleting an entry does about the groups that still refer to it.
+cpdef enum Policy:
+    KEEPREF = 0     # their pending records stay
+    DELREF = 1      # they go with the entry
+    ACKED = 2       # the entry stays until no group refers to it, or has yet to be given it
+
+# What became of an ID that was to be deleted.
+cpdef enum Fate:
+    MISSING = -1
+    DELETED = 1
+    REFERENCED = 2
+
+# How far to trim.
+ctypedef struct TrimGoal:
+    bint by_length
+    uint64_t length             # keep this many
+    ID min_id                   # or keep what is not smaller
+    bint approximate            # whole nodes only
+    uint64_t limit              # remove no more than this; 0: no limit
+    Policy policy
+
+
+cdef class References:
+    """Which groups refer to an entry, as things stand at one moment."""
+
+    cdef list groups
+    cdef ID slowest             # the smallest last_id of them
+
+    cdef bint hold(self, ID id) noexcept
+    cdef bint drop(self, ID id) noexcept
+
+
+cdef class Stream:
+    cdef EntryLog log
+    cdef RaxMap groups
+    cdef public object producers
+
+    cdef ID resolve_id(self, object request, uint64_t now_ms) except *
+    cdef EntryCursor cursor(self, object start, object end, bint reverse)
+    cdef References references(self)
+    cdef Group find_group(self, bytes name)
+    cdef Fate remove(self, ID id, Policy policy, References references) except? MISSING
+    cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
+    cdef uint64_t trim(self, const TrimGoal *goal) except? 0
+    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references) except? 0

@@ -1,0 +1,484 @@
+"""A stream: its entries, its consumer groups, and what its producers have sent.
+
+    Stream ── log ────────► rax of nodes, each a listpack of entries
+           ── groups ─────► name ─► Group ── pending list, consumers
+           ── producers ──► producer ─► idempotent ID ─► entry
+
+What needs both entries and groups is here: deleting with regard to who still refers to an entry, and trimming.
+An entry is referred to by a group that has it pending, and by a group that has yet to be given it.
+
+An empty stream is a stream: its last ID and its groups live on. Times are Unix milliseconds and come in as arguments.
+Not thread-safe. A call that raises has changed nothing, except that those which handle several IDs have handled the
+ones before the failure.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.string cimport memset
+
+from headrace.core.entry_log cimport EntryCursor, NodeLimits, fields_of, open_cursor
+from headrace.core.listpack cimport total_bytes
+from headrace.core.memory cimport allocate, release
+from headrace.core.node cimport (
+    ENTRY_DELETED, NodeCursor, dead_count, live_count, next_entry, open_node, open_node_at_end, previous_entry,
+)
+from headrace.core.pending cimport NO_SLOT
+from headrace.core.rax cimport RaxIterator
+from headrace.core.stream_id cimport (
+    NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NewID, StreamID, generate_id, generate_seq, is_zero, less, make_id,
+    max_id, parse_new, read_key, unwrap_id, wrap_id,
+)
+
+from headrace.core.errors import (
+    CorruptStream, GroupExists, InvalidFields, InvalidStreamID, InvalidStreamState, StreamExhausted, StreamIDTooSmall,
+)
+from headrace.core.producers import Producers
+
+cdef enum:
+    SPANS_ON_STACK = 64
+
+cdef uint64_t MOST_ENTRIES = (<uint64_t>1 << 63) - 1
+
+
+# --- names and values from Python ------------------------------------------------------------------------------
+
+cdef int fill_spans(tuple pairs, Span *spans) except -1:
+    """Point the spans at the bytes of each name and value, which the tuple keeps alive."""
+    cdef Py_ssize_t i
+    cdef object text
+    for i in range(len(pairs)):
+        text = pairs[i]
+        if type(text) is not bytes:
+            raise TypeError(f"names and values are bytes, not {type(text).__name__}")
+        spans[i].data = <const byte_t *>PyBytes_AS_STRING(text)
+        spans[i].size = PyBytes_GET_SIZE(text)
+    return 0
+
+
+cdef tuple flat_pairs(object fields):
+    """Names and values in turn, from a mapping or a sequence of them."""
+    cdef tuple pairs
+    if type(fields) is tuple:
+        pairs = fields
+    elif isinstance(fields, dict):
+        pairs = tuple([text for pair in (<dict>fields).items() for text in pair])
+    elif isinstance(fields, list):
+        pairs = tuple(fields)
+    else:
+        raise TypeError(f"fields are a dict, or a tuple or list of names and values, not {type(fields).__name__}")
+    if len(pairs) == 0 or len(pairs) % 2:
+        raise InvalidFields(f"an entry needs at least one field and a value for each, not {len(pairs)} texts")
+    return pairs
+
+
+# --- references ------------------------------------------------------------------------------------------------
+
+@cython.final
+@cython.no_gc
+cdef class References:
+
+    cdef bint hold(self, ID id) noexcept:
+        """Whether any group has the ID pending, or has yet to be given it; it need not exist."""
+        cdef Group group
+        if not self.groups:
+            return False
+        if less(self.slowest, id):
+            return True
+        for group in self.groups:
+            if group.pending.find(id) != NO_SLOT:
+                return True
+        return False
+
+    cdef bint drop(self, ID id) noexcept:
+        """Forget the ID in every group; whether any had it."""
+        cdef Group group
+        cdef bint found = False
+        for group in self.groups:
+            found |= group.acknowledge_id(id)
+        return found
+
+
+@cython.final
+@cython.no_gc
+cdef class Stream:
+    """See the module. `limits` decides when a node is full and may be shared by many streams."""
+
+    def __cinit__(self, limits: NodeLimits | None = None):
+        self.log = EntryLog(NodeLimits() if limits is None else limits)
+        self.groups = RaxMap()
+        self.producers = Producers()
+
+    # --- state -------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.log.length
+
+    @property
+    def last_id(self) -> StreamID:
+        """The greatest ID ever given, whether or not its entry is still there."""
+        return wrap_id(self.log.last_id)
+
+    @property
+    def first_id(self) -> StreamID:
+        """The ID of the first entry; 0-0 in an empty stream."""
+        return wrap_id(self.log.first_id)
+
+    @property
+    def max_deleted_id(self) -> StreamID:
+        """The greatest ID that was deleted; trimming does not count."""
+        return wrap_id(self.log.max_deleted_id)
+
+    @property
+    def entries_added(self) -> int:
+        """How many entries were ever added."""
+        return self.log.entries_added
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes hold the entries: keys of the rax."""
+        return self.log.nodes.numele
+
+    @property
+    def rax_node_count(self) -> int:
+        """How many nodes the rax itself has."""
+        return self.log.nodes.numnodes
+
+    @property
+    def memory_usage(self) -> int:
+        """Heap bytes of the entries, the indexes, and the groups with their pending lists."""
+        cdef size_t total = self.log.memory() + self.groups.allocated
+        cdef Group group
+        for group in self.group_list():
+            total += group.memory()
+        return total
+
+    def position_of(self, id: StreamID | str | bytes) -> int | None:
+        """Tell which entry this ID is, counted from the first one ever added; None where deletions hide it."""
+        cdef int64_t position = self.log.position_of(unwrap_id(id))
+        return None if position == -1 else position
+
+    # --- entries -----------------------------------------------------------------------------------------------
+
+    def append(self, fields: tuple | list | dict, id: StreamID | str | bytes = b"*", now_ms: int = 0) -> StreamID:
+        """Add an entry and return its ID: generated for `*` and `ms-*`, or the one given.
+
+        Fields are names and values in turn, or a dict; all bytes.
+        """
+        cdef Span spans[SPANS_ON_STACK]
+        cdef tuple pairs = flat_pairs(fields)
+        cdef Span *all_spans = spans
+        cdef ID entry = self.resolve_id(id, now_ms)
+        try:
+            if len(pairs) > SPANS_ON_STACK:
+                all_spans = <Span *>allocate(len(pairs) * sizeof(Span))
+                if all_spans == NULL:
+                    raise MemoryError
+            fill_spans(pairs, all_spans)
+            self.log.append(entry, all_spans, len(pairs) // 2)
+        finally:
+            if all_spans != spans:
+                release(all_spans)
+        return wrap_id(entry)
+
+    cdef ID resolve_id(self, object request, uint64_t now_ms) except *:
+        """The ID that an append asks for."""
+        cdef ID id
+        cdef NewID kind
+        cdef bytes text
+        if type(request) is StreamID:
+            return (<StreamID>request).id
+        if not isinstance(request, str | bytes):
+            raise TypeError(f"a stream ID is a StreamID, or its text as str or bytes, not {type(request).__name__}")
+        text = request if type(request) is bytes else request.encode()
+        kind = parse_new(text, len(text), &id)
+        if kind == NEW_ID_BAD:
+            raise InvalidStreamID(f"{request!r} is not a stream ID: write ms-seq, ms-* or *")
+        if kind != NEW_ID_EXPLICIT and same(self.log.last_id, max_id()):
+            raise StreamExhausted("the stream has used the greatest possible ID; nothing can follow it")
+        if kind == NEW_ID_AUTO_SEQ and not generate_seq(self.log.last_id, id.ms, &id):
+            raise StreamIDTooSmall(f"{request!r} is not greater than the last ID, {wrap_id(self.log.last_id)}")
+        return id
+
+    def get(self, id: StreamID | str | bytes) -> list[bytes] | None:
+        """Return the names and values of an entry, in turn; None where there is none."""
+        cdef NodeCursor node
+        if not self.log.find(unwrap_id(id), &node):
+            return None
+        return fields_of(&node)
+
+    def __contains__(self, id: StreamID | str | bytes) -> bool:
+        return self.log.contains(unwrap_id(id))
+
+    def range(self, start: StreamID | None = None, end: StreamID | None = None, count: int = 0, reverse: bool = False):
+        """Iterate over (ID, names and values in turn) from start to end, both included; from the end where `reverse`.
+
+        The stream may change meanwhile: the walk goes on behind the last entry it gave.
+        """
+        cdef EntryCursor cursor = self.cursor(start, end, reverse)
+        cdef uint64_t given = 0
+        while (count == 0 or given < count) and cursor.next():
+            given += 1
+            yield wrap_id(cursor.node.id), fields_of(&cursor.node)
+
+    def count(self, start: StreamID | None = None, end: StreamID | None = None) -> int:
+        """Count the entries from start to end, both included, by visiting them."""
+        cdef EntryCursor cursor = self.cursor(start, end, False)
+        cdef uint64_t visited = 0
+        while cursor.next():
+            visited += 1
+        return visited
+
+    cdef EntryCursor cursor(self, object start, object end, bint reverse):
+        return open_cursor(
+            self.log,
+            unwrap_id(start) if start is not None else make_id(0, 0),
+            unwrap_id(end) if end is not None else max_id(),
+            reverse,
+        )
+
+    def set_id(self, last_id: StreamID | str | bytes, entries_added: int | None = None,
+               max_deleted_id: StreamID | str | bytes | None = None) -> None:
+        """Set the last ID and the counters of history, as long as they do not contradict the entries."""
+        cdef ID last = unwrap_id(last_id)
+        cdef ID deleted = unwrap_id(max_deleted_id) if max_deleted_id is not None else make_id(0, 0)
+        cdef ID alive
+        cdef Group group
+        if entries_added is not None and not 0 <= entries_added <= MOST_ENTRIES:
+            raise InvalidStreamState(f"entries_added lies between 0 and 2^63-1, not {entries_added}")
+        if less(last, deleted):
+            raise InvalidStreamState(f"the last ID {last_id} is smaller than the max_deleted_id {max_deleted_id}")
+        if less(last, self.log.max_deleted_id):
+            raise InvalidStreamState(f"the last ID {last_id} is smaller than {self.max_deleted_id}, which was deleted")
+        if self.log.last_alive(&alive):
+            if less(last, alive):
+                raise InvalidStreamState(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
+            if entries_added is not None and entries_added < self.log.length:
+                raise InvalidStreamState(f"entries_added {entries_added} is less than the {self.log.length} entries")
+        self.log.last_id = last
+        if entries_added is not None:
+            self.log.entries_added = entries_added
+            for group in self.group_list():
+                group.cap_position()
+        if not is_zero(deleted):
+            self.log.max_deleted_id = deleted
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    cdef Group find_group(self, bytes name):
+        return self.groups.find(name)
+
+    def group(self, name: bytes) -> Group | None:
+        """Return the group of that name, or None."""
+        return self.find_group(name)
+
+    def group_list(self) -> list[Group]:
+        """List the groups in the order of their names."""
+        return [group for _, group in self.groups.items()]
+
+    def create_group(self, name: bytes, id: StreamID | str | bytes = b"0", position: int | None = None) -> Group:
+        """Add a group that has been given everything up to an ID; `position` is that ID as a count, where known."""
+        cdef Group group = Group(name, self.log)
+        group.set_id(id, position)
+        if not self.groups.try_insert(name, group):
+            raise GroupExists(f"the stream already has a group {name!r}")
+        return group
+
+    def destroy_group(self, name: bytes) -> bool:
+        """Remove a group with its pending list; False where there is none of that name."""
+        if self.find_group(name) is None:
+            return False
+        self.groups.remove(name)
+        return True
+
+    cdef References references(self):
+        cdef References references = References.__new__(References)
+        cdef Group group
+        references.groups = self.group_list()
+        references.slowest = max_id()
+        for group in references.groups:
+            if less(group.last_id, references.slowest):
+                references.slowest = group.last_id
+        return references
+
+    def groups_referring_to(self, id: StreamID | str | bytes) -> list[bytes]:
+        """Name the groups that have the ID pending, or have yet to be given it."""
+        cdef ID entry = unwrap_id(id)
+        cdef Group group
+        return [
+            group.name for group in self.group_list()
+            if less(group.last_id, entry) or group.pending.find(entry) != NO_SLOT
+        ]
+
+    # --- deleting ----------------------------------------------------------------------------------------------
+
+    cdef Fate remove(self, ID id, Policy policy, References references) except? MISSING:
+        if policy == ACKED and references.hold(id):
+            return REFERENCED
+        if policy == DELREF:
+            references.drop(id)
+        return DELETED if self.log.delete(id) else MISSING
+
+    cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING:
+        """Acknowledge in one group, and if it was pending there, delete the entry where the policy allows."""
+        if not group.acknowledge_id(id):
+            return MISSING
+        return REFERENCED if self.remove(id, policy, references) == REFERENCED else DELETED
+
+    def delete(self, ids: list[StreamID | str | bytes]) -> int:
+        """Delete entries, whoever refers to them; how many there were. One bad ID refuses all."""
+        return self.delete_with(ids, KEEPREF).count(DELETED)
+
+    def delete_with(self, ids: list[StreamID | str | bytes], Policy policy) -> list[Fate]:
+        """Delete entries as far as the policy allows; what became of each. One bad ID refuses all."""
+        cdef list wanted = [wrap_id(unwrap_id(each)) for each in ids]
+        cdef References references = self.references()
+        cdef StreamID id
+        return [self.remove(id.id, policy, references) for id in wanted]
+
+    def acknowledge_and_delete(self, group: bytes, ids: list[StreamID | str | bytes], Policy policy) -> list[Fate]:
+        """Acknowledge in one group and delete as far as the policy allows; what became of each.
+
+        MISSING means that it was not pending in the group, or that there is no such group; nothing was deleted then.
+        """
+        cdef list wanted = [wrap_id(unwrap_id(each)) for each in ids]
+        cdef Group settled = self.find_group(group)
+        cdef References references = self.references()
+        cdef StreamID id
+        if settled is None:
+            return [MISSING] * len(wanted)
+        return [self.acknowledge_and_remove(settled, id.id, policy, references) for id in wanted]
+
+    # --- trimming ----------------------------------------------------------------------------------------------
+
+    def trim_to_length(self, length: int, approximate: bool = False, limit: int = 0, Policy policy = KEEPREF) -> int:
+        """Remove the oldest entries until so many are left; how many went. `approximate` takes whole nodes only."""
+        cdef TrimGoal goal
+        memset(&goal, 0, sizeof(goal))
+        goal.by_length = True
+        goal.length = length
+        goal.approximate = approximate
+        goal.limit = limit
+        goal.policy = policy
+        return self.trim(&goal)
+
+    def trim_to_id(self, min_id: StreamID | str | bytes, approximate: bool = False, limit: int = 0,
+                   Policy policy = KEEPREF) -> int:
+        """Remove entries smaller than an ID; how many went. `approximate` takes whole nodes only."""
+        cdef TrimGoal goal
+        memset(&goal, 0, sizeof(goal))
+        goal.min_id = unwrap_id(min_id)
+        goal.approximate = approximate
+        goal.limit = limit
+        goal.policy = policy
+        return self.trim(&goal)
+
+    cdef uint64_t trim(self, const TrimGoal *goal) except? 0:
+        """Go from the oldest node on: drop it whole, or bury entries in it, until the goal is reached.
+
+        Only whole nodes count against the limit, and only KEEPREF may drop one without looking at its entries;
+        so `approximate` means little to the other policies.
+        """
+        cdef EntryLog log = self.log
+        cdef References references = self.references() if goal.policy != KEEPREF else None
+        cdef RaxIterator nodes = RaxIterator(log.nodes)
+        cdef uint64_t removed = 0
+        cdef uint64_t live
+        cdef bint whole
+        cdef byte_t *lp
+        cdef ID master
+        nodes.seek(b"^", NULL, 0)
+        while (not goal.by_length or log.length > goal.length) and nodes.next():
+            lp = <byte_t *>nodes.value
+            master = read_key(nodes.key)
+            live = live_count(lp)
+            if goal.limit and removed + live > goal.limit:
+                break
+            if goal.by_length:
+                whole = log.length - live >= goal.length
+            else:
+                whole = less(last_stored(lp, master), goal.min_id)
+            if goal.policy == KEEPREF and whole:
+                log.drop_node(master, lp)
+                log.length -= live
+                removed += live
+                continue
+            if goal.policy == KEEPREF and goal.approximate:
+                break
+            removed += self.trim_node(lp, master, goal, references)
+            if not whole:
+                break
+        if removed:
+            log.find_first_id()
+        return removed
+
+    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references) except? 0:
+        """Bury the entries of one node that the goal and the policy let go; the node too where none stays alive."""
+        cdef EntryLog log = self.log
+        cdef uint64_t live = live_count(lp)
+        cdef uint64_t dead = dead_count(lp)
+        cdef uint64_t buried = 0
+        cdef NodeCursor cursor
+        log.reserve_counters(&lp, master)
+        open_node(&cursor, lp, master)
+        while next_entry(&cursor):
+            if log.length - buried <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
+                break
+            if cursor.deleted or (goal.policy == ACKED and references.hold(cursor.id)):
+                continue
+            if goal.policy == DELREF:
+                references.drop(cursor.id)
+            cursor.entry[0] |= ENTRY_DELETED
+            buried += 1
+        if buried == live:
+            log.drop_node(master, lp)
+        elif buried:
+            log.set_counters(&lp, master, live - buried, dead + buried)
+        log.length -= buried
+        log.version += 1
+        return buried
+
+    # --- whole streams -----------------------------------------------------------------------------------------
+
+    def nodes(self):
+        """Iterate over (master ID, listpack) of every node, in order."""
+        cdef RaxIterator nodes = RaxIterator(self.log.nodes)
+        cdef byte_t *lp
+        nodes.seek(b"^", NULL, 0)
+        while nodes.next():
+            lp = <byte_t *>nodes.value
+            yield wrap_id(read_key(nodes.key)), (<char *>lp)[:total_bytes(lp)]
+
+    def load_node(self, master: StreamID, listpack: bytes) -> None:
+        """Add a node from outside behind the ones loaded before, after checking every byte of it."""
+        self.log.adopt_node(master.id, listpack)
+
+    def load_state(self, length: int, last_id: StreamID, max_deleted_id: StreamID, entries_added: int) -> None:
+        """End the loading of nodes: the counters that go with them, which must not contradict them."""
+        if length != self.log.length:
+            raise CorruptStream(f"the stream should have {length} entries, but its nodes hold {self.log.length}")
+        if self.log.length and less(last_id.id, self.log.last_id):
+            raise CorruptStream(f"the last ID {last_id} is smaller than that of an entry, {self.last_id}")
+        if not length <= entries_added <= MOST_ENTRIES:
+            raise CorruptStream(f"{entries_added} entries were added, but {length} are there")
+        self.log.last_id = last_id.id
+        self.log.max_deleted_id = max_deleted_id.id
+        self.log.entries_added = entries_added
+        self.log.find_first_id()
+
+    def copy(self) -> Stream:
+        """Return an independent stream with the same entries, groups and producers."""
+        cdef Stream twin = Stream(self.log.limits)
+        cdef Group group
+        twin.log = self.log.copy()
+        for group in self.group_list():
+            twin.groups.insert(group.name, group.copy_for(twin.log))
+        twin.producers = self.producers.copy()
+        return twin
+
+
+cdef ID last_stored(byte_t *lp, ID master) noexcept:
+    """The ID of the physically last entry of a node, tombstone or not."""
+    cdef NodeCursor cursor
+    open_node_at_end(&cursor, lp, master, lp + total_bytes(lp) - 1)
+    previous_entry(&cursor)
+    return cursor.id
