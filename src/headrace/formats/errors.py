@@ -1,0 +1,13 @@
+"""What can be wrong with bytes that claim to be Redis's."""
+
+
+class CorruptPayload(ValueError):  # noqa: N818 - errors are named for the mistake
+    """The bytes are not what their format says; the message names the offset and what was expected there."""
+
+
+class UnsupportedVersion(CorruptPayload):
+    """The payload was written by a newer RDB version than the reader accepts."""
+
+
+class WrongChecksum(CorruptPayload):
+    """The payload's checksum is missing, or is not that of its bytes."""

@@ -1,0 +1,274 @@
+"""A stream as RDB files and DUMP payloads hold it: five generations of one layout.
+
+    nodes            count, then master ID (16 raw bytes as a string) and listpack of each
+    state            length, last ID                        from 19 on: first ID, max deleted ID, entries added
+    groups           count, then of each: name, last ID     from 19 on: entries read
+      pending        count, records                         see pending_records
+      consumers      count, then of each: name, seen time   from 21 on: active time; then count, IDs it owns
+      released                                              from 27 on: count, IDs in their order
+    producers                                               from 26 on: duration, max size, count, then of each:
+                                                            name, count, (idempotent ID, entry ID) …; two counters
+
+    type   since Redis   RDB       what it cannot hold
+    15     5.0           9         the history counters
+    19     7.0           10        consumers' active times
+    21     7.2           11        producers
+    26     8.6           13        released records
+    27     8.8           14        –
+
+A stream is written in the oldest form from 19 on that loses nothing, so that the most servers can read it, or in the
+one asked for. Where an older form is asked for than the stream needs, active times, producers, and the fact that
+nobody owns a record are lost, but no record is: released ones are given to a consumer of their own.
+
+Servers before 8.8 and from 8.8 on disagree on the width of three backlens (see core.listpack). Streams that hold such
+an element are written for the reader that the form is meant for, and by default in the newest form.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+
+from headrace.core.entry_log import NodeLimits
+from headrace.core.errors import HeadraceError
+from headrace.core.group import Group
+from headrace.core.listpack import with_old_backlens
+from headrace.core.producers import DEFAULT_DURATION_S, DEFAULT_MAX_SIZE
+from headrace.core.stream import Stream
+from headrace.core.stream_id import MIN_ID, StreamID
+from headrace.formats import dump
+from headrace.formats.errors import CorruptPayload
+from headrace.formats.pending_records import pack_owned, pack_records, unpack_ids, unpack_records
+from headrace.formats.rdb_primitives import RdbReader, RdbWriter
+
+STREAM_TYPES: Final = (15, 19, 21, 26, 27)
+
+# The consumer that owns, in forms that know no released records, the records that nobody owns.
+FOSTER_CONSUMER: Final = b"headrace-released"
+
+_UNKNOWN: Final = 2**64 - 1
+_SMALLEST_AMBIGUOUS: Final = 16383
+_MOST: Final = 2**63 - 1
+
+
+class Form(Enum):
+    """A generation that streams are written in, named for the first server that reads it."""
+
+    REDIS_7_0 = ("7.0", 19, 10)
+    REDIS_7_2 = ("7.2", 21, 11)
+    REDIS_8_6 = ("8.6", 26, 13)
+    REDIS_8_8 = ("8.8", 27, 14)
+
+    def __init__(self, server: str, type_byte: int, rdb_version: int) -> None:
+        self.server = server
+        self.type_byte = type_byte
+        self.rdb_version = rdb_version
+
+    @classmethod
+    def named(cls, compatibility: str) -> "Form | None":
+        """Return the form for a `rdb-compatibility-version`; None for `auto`."""
+        if compatibility == "auto":
+            return None
+        for form in cls:
+            if form.server == compatibility:
+                return form
+        servers = ", ".join(form.server for form in cls)
+        raise ValueError(f"rdb-compatibility-version is auto or one of {servers}, not {compatibility!r}")
+
+
+def dump_stream(stream: Stream, compatibility: str = "auto") -> bytes:
+    """Return the DUMP payload of a stream."""
+    form = Form.named(compatibility) or oldest_lossless_form(stream)
+    writer = RdbWriter()
+    writer.raw(bytes([form.type_byte]))
+    write_stream(writer, stream, form)
+    return dump.seal(writer.getvalue(), form.rdb_version)
+
+
+def restore_stream(payload: bytes, limits: NodeLimits | None = None) -> Stream:
+    """Return the stream of a DUMP payload; raises CorruptPayload for anything else, and never believes a size."""
+    body, _ = dump.open_payload(payload)
+    if not body or body[0] not in STREAM_TYPES:
+        found = f"type {body[0]}" if body else "nothing"
+        raise CorruptPayload(f"offset 0: expected a stream, found {found}")
+    reader = RdbReader(body, 1)
+    stream = read_stream(reader, body[0], limits)
+    if reader.remaining:
+        raise CorruptPayload(f"offset {reader.position}: expected the end, but {reader.remaining} bytes remain")
+    return stream
+
+
+def oldest_lossless_form(stream: Stream) -> Form:
+    """Choose the form that the most servers read, of those that lose nothing."""
+    groups = stream.group_list()
+    producers = stream.producers
+    if any(group.released_count for group in groups) or any(_is_ambiguous(listpack) for _, listpack in stream.nodes()):
+        return Form.REDIS_8_8
+    bounds = (producers.duration_s, producers.max_size)
+    if len(producers) or producers.recorded or bounds != (DEFAULT_DURATION_S, DEFAULT_MAX_SIZE):
+        return Form.REDIS_8_6
+    if any(c.active_time != c.seen_time for group in groups for c in group.consumer_list()):
+        return Form.REDIS_7_2
+    return Form.REDIS_7_0
+
+
+def _is_ambiguous(listpack: bytes) -> bool:
+    """Tell whether servers disagree on the bytes of this listpack."""
+    return len(listpack) > _SMALLEST_AMBIGUOUS and with_old_backlens(listpack) != listpack
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+def write_stream(writer: RdbWriter, stream: Stream, form: Form) -> None:
+    """Write the value, without its type byte."""
+    writer.length(stream.node_count)
+    for master, listpack in stream.nodes():
+        writer.string(master.key)
+        old = form is not Form.REDIS_8_8 and len(listpack) > _SMALLEST_AMBIGUOUS
+        writer.string(with_old_backlens(listpack) if old else listpack)
+    writer.length(len(stream))
+    for id in (stream.last_id, stream.first_id, stream.max_deleted_id):
+        _write_id(writer, id)
+    writer.length(stream.entries_added)
+    groups = stream.group_list()
+    writer.length(len(groups))
+    for group in groups:
+        _write_group(writer, group, form)
+    if form.type_byte >= 26:
+        _write_producers(writer, stream)
+
+
+def _write_id(writer: RdbWriter, id: StreamID) -> None:
+    writer.length(id.ms)
+    writer.length(id.seq)
+
+
+def _write_group(writer: RdbWriter, group: Group, form: Form) -> None:
+    writer.string(group.name)
+    _write_id(writer, group.last_delivered_id)
+    writer.length(_UNKNOWN if group.position is None else group.position)
+    writer.length(group.pending_count)
+    writer.raw(pack_records(group))
+    released = b"".join(id.key for id, owner, _, _ in _released_records(group))
+    foster = released if form is not Form.REDIS_8_8 else b""
+    consumers = [(c.name, c.seen_time, c.active_time, pack_owned(c)) for c in group.consumer_list()]
+    if foster:
+        own = next((c for c in consumers if c[0] == FOSTER_CONSUMER), (FOSTER_CONSUMER, 0, -1, b""))
+        consumers = sorted([c for c in consumers if c is not own] + [(*own[:3], _merged(own[3], foster))])
+    writer.length(len(consumers))
+    for name, seen, active, owned in consumers:
+        writer.string(name)
+        writer.milliseconds(seen)
+        if form.type_byte >= 21:
+            writer.milliseconds(active)
+        writer.length(len(owned) // 16)
+        writer.raw(owned)
+    if form is Form.REDIS_8_8:
+        writer.length(len(released) // 16)
+        writer.raw(released)
+
+
+def _released_records(group: Group) -> Iterator[tuple[StreamID, bytes | None, int, int]]:
+    """Iterate over the records that nobody owns, which come first in delivery order."""
+    if group.released_count:
+        yield from group.delivery_order()[: group.released_count]
+
+
+def _merged(owned: bytes, more: bytes) -> bytes:
+    return b"".join(sorted(id.key for id in unpack_ids(owned + more)))
+
+
+def _write_producers(writer: RdbWriter, stream: Stream) -> None:
+    producers = stream.producers
+    writer.length(producers.duration_s)
+    writer.length(producers.max_size)
+    tables = producers.tables()
+    writer.length(len(tables))
+    for name, sent in tables:
+        writer.string(name)
+        writer.length(len(sent))
+        for idempotent_id, entry in sent:
+            writer.string(idempotent_id)
+            _write_id(writer, entry)
+    writer.length(producers.recorded)
+    writer.length(producers.duplicates)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None = None) -> Stream:
+    """Read the value behind a type byte. Every part is checked: a contradiction is a CorruptPayload too."""
+    start = reader.position
+    try:
+        return _read_stream(reader, type_byte, limits)
+    except HeadraceError as error:
+        raise CorruptPayload(f"in the stream at offset {start}: {error}") from error
+
+
+def _read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None) -> Stream:
+    stream = Stream(limits)
+    for _ in range(reader.length()):
+        master = StreamID.from_key(reader.string())
+        stream.load_node(master, reader.string())
+    length = reader.length()
+    last_id = _read_id(reader)
+    if type_byte >= 19:
+        first_id = _read_id(reader)
+        max_deleted_id = _read_id(reader)
+        entries_added = reader.length()
+    else:
+        first_id, max_deleted_id, entries_added = None, MIN_ID, length
+    stream.load_state(length, last_id, max_deleted_id, entries_added)
+    if first_id is not None and length and first_id != stream.first_id:
+        raise CorruptPayload(f"the first entry is {stream.first_id}, but {first_id} was recorded")
+    for _ in range(reader.length()):
+        _read_group(reader, stream, type_byte)
+    if type_byte >= 26:
+        _read_producers(reader, stream)
+    return stream
+
+
+def _read_id(reader: RdbReader) -> StreamID:
+    return StreamID(reader.length(), reader.length())
+
+
+def _read_group(reader: RdbReader, stream: Stream, type_byte: int) -> None:
+    name = reader.string()
+    last_id = _read_id(reader)
+    if type_byte >= 19:
+        recorded = reader.length()
+        position = None if recorded == _UNKNOWN else recorded
+        if position is not None and position > stream.entries_added:
+            raise CorruptPayload(f"group {name!r} has read {position} entries of {stream.entries_added}")
+    else:
+        position = stream.position_of(last_id)
+    group = stream.create_group(name, last_id, position)
+    pending = reader.length()
+    records, end = unpack_records(reader.source, reader.position, pending)
+    reader.raw(end - reader.position)
+    group.load_pending(records)
+    for _ in range(reader.length()):
+        consumer = reader.string()
+        seen = reader.milliseconds()
+        active = reader.milliseconds() if type_byte >= 21 else seen
+        group.load_consumer(consumer, seen, active, _read_ids(reader))
+    group.load_released(_read_ids(reader) if type_byte >= 27 else [])
+
+
+def _read_ids(reader: RdbReader) -> list[StreamID]:
+    return unpack_ids(reader.raw(16 * reader.length()))
+
+
+def _read_producers(reader: RdbReader, stream: Stream) -> None:
+    producers = stream.producers
+    producers.configure(reader.length(), reader.length())
+    if not (1 <= producers.duration_s <= 86400 and 1 <= producers.max_size <= 10000):
+        raise CorruptPayload(f"producers may not be remembered {producers.duration_s} s, {producers.max_size} IDs each")
+    for _ in range(reader.length()):
+        name = reader.string()
+        sent = [(reader.string(), _read_id(reader)) for _ in range(reader.length())]
+        if sent:
+            producers.load(name, sent)
+    producers.recorded = reader.length()
+    producers.duplicates = reader.length()
