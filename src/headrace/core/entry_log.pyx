@@ -377,7 +377,10 @@ cdef class EntryLog:
     # --- whole logs --------------------------------------------------------------------------------------------
 
     cdef int adopt_node(self, ID master, bytes data) except -1:
-        """Add a node that comes from outside behind the last one, after checking every byte of it."""
+        """Add a node that comes from outside behind the last one, after checking every byte of it.
+
+        One that holds nothing but graves is left out: servers before 8.8 could leave such nodes behind when trimming.
+        """
         cdef byte_t key[ID_KEY_SIZE]
         cdef const byte_t *source = data
         cdef size_t old
@@ -397,6 +400,9 @@ cdef class EntryLog:
                 raise CorruptListpack(f"the listpack of node {wrap_id(master)} is not laid out as stream entries")
             if is_zero(facts.first) or not less(self.last_id, master):
                 raise CorruptStream(f"the node {wrap_id(master)} does not follow the one before it")
+            if facts.live == 0:
+                release(lp)
+                return 0
             write_key(master, key)
             self.nodes.insert(key, ID_KEY_SIZE, lp, NULL)
         except BaseException:

@@ -17,6 +17,8 @@ cdef class Consumer:
     cdef readonly int64_t seen_time     # last attempt, in ms
     cdef readonly int64_t active_time   # last success; -1: never
     cdef uint32_t number                # its name in the records
+    cdef bint is_new                    # made by the attempt under way
+    cdef int64_t seen_before            # when it was last seen before that
     cdef SlotIndex owned
 
 
@@ -32,6 +34,7 @@ cdef class Group:
     cdef Consumer find_consumer(self, bytes name)
     cdef Consumer add_consumer(self, bytes name, int64_t now)
     cdef Consumer see_consumer(self, bytes name, int64_t now)
+    cdef int unsee_consumer(self, Consumer consumer) except -1
     cdef int drop_consumer(self, Consumer consumer) except -1
     cdef Consumer owner_of(self, uint32_t slot)
     cdef SlotIndex owned_with(self, uint32_t slot)
@@ -46,6 +49,7 @@ cdef class Group:
 
     cdef bint is_stale(self, uint32_t slot, int64_t min_idle, int64_t now) noexcept
     cdef tuple row(self, uint32_t slot)
+    cdef void cap_position(self) noexcept
     cdef bint lag_of(self, int64_t *lag) noexcept
     cdef Group copy_for(self, EntryLog log)
     cdef size_t memory(self) noexcept

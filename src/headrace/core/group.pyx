@@ -43,6 +43,11 @@ cdef uint64_t one_more(uint64_t deliveries) noexcept:
     return deliveries + 1 if deliveries < MOST_DELIVERIES else MOST_DELIVERIES
 
 
+cdef int64_t idle_time(int64_t delivered, int64_t now) noexcept:
+    """How long a record has waited. A time before 1970, which only a file can bring, would overflow: it counts as 0."""
+    return now - delivered if delivered > 0 else now
+
+
 @cython.final
 @cython.no_gc
 cdef class Consumer:
@@ -101,10 +106,21 @@ cdef class Group:
     cdef Consumer see_consumer(self, bytes name, int64_t now):
         """The consumer, made where it is new; it has tried something now."""
         cdef Consumer consumer = self.find_consumer(name)
-        if consumer is None:
+        cdef bint is_new = consumer is None
+        if is_new:
             consumer = self.add_consumer(name, now)
+        consumer.is_new = is_new
+        consumer.seen_before = consumer.seen_time
         consumer.seen_time = now
         return consumer
+
+    cdef int unsee_consumer(self, Consumer consumer) except -1:
+        """Take `see_consumer` back, where the heap refused the first thing that the consumer tried."""
+        if consumer.is_new:
+            self.drop_consumer(consumer)
+        else:
+            consumer.seen_time = consumer.seen_before
+        return 0
 
     cdef int drop_consumer(self, Consumer consumer) except -1:
         """Forget a consumer and every record it owns."""
@@ -131,8 +147,7 @@ cdef class Group:
         cdef EntryLog log = self.log
         if self.entries_read != -1 and not less(self.last_id, log.first_id) \
                 and not log.has_tombstones_from(self.last_id):
-            self.entries_read += 1
-            self.cap_position()
+            self.entries_read += self.entries_read < <int64_t>log.entries_added
         elif log.entries_added:
             self.entries_read = log.position_of(id)
         self.last_id = id
@@ -281,29 +296,36 @@ cdef class Group:
     def read_new(self, consumer: bytes, now_ms: int, count: int = 0, noack: bool = False
                  ) -> list[tuple[StreamID, list[bytes]]]:
         """Deliver entries that the group has not seen, `count` at most (0: all); without a record where `noack`."""
-        cdef Consumer reader = self.see_consumer(consumer, now_ms)
         cdef int64_t now = now_ms
         cdef uint64_t left = count
+        cdef Consumer reader = self.see_consumer(consumer, now)
         cdef ID start = self.last_id
         cdef EntryCursor cursor
+        cdef tuple entry
         cdef list entries = []
         if not step_up(&start):
             return entries
         cursor = open_cursor(self.log, start, max_id(), False)
-        while (count == 0 or left > 0) and cursor.next():
-            entries.append((wrap_id(cursor.node.id), fields_of(&cursor.node)))
-            if not noack:
-                self.deliver(cursor.node.id, reader, now)
-                reader.active_time = now
-            self.advance(cursor.node.id)
-            left -= 1
+        try:
+            while (count == 0 or left > 0) and cursor.next():
+                entry = (wrap_id(cursor.node.id), fields_of(&cursor.node))
+                if not noack:
+                    self.deliver(cursor.node.id, reader, now)
+                    reader.active_time = now
+                self.advance(cursor.node.id)
+                entries.append(entry)
+                left -= 1
+        except MemoryError:
+            if not entries:
+                self.unsee_consumer(reader)
+            raise
         return entries
 
     def read_history(self, consumer: bytes, after: StreamID | str | bytes, now_ms: int, count: int = 0
                      ) -> list[tuple[StreamID, list[bytes] | None]]:
         """Give the consumer again what it owns behind an ID; fields are None where the entry was deleted."""
-        cdef Consumer reader = self.see_consumer(consumer, now_ms)
         cdef ID start = unwrap_id(after)
+        cdef Consumer reader = self.see_consumer(consumer, now_ms)
         cdef NodeCursor node
         cdef list entries = []
         cdef Place place
@@ -326,25 +348,36 @@ cdef class Group:
         Each entry comes with how long it was idle and how often it was delivered before. Records of deleted entries
         are passed over.
         """
-        cdef Consumer reader = self.see_consumer(consumer, now_ms)
         cdef int64_t now = now_ms
         cdef int64_t min_idle = min_idle_ms
+        cdef Consumer reader = self.see_consumer(consumer, now)
         cdef uint32_t slot = self.pending.oldest
-        cdef uint32_t final = self.pending.newest
+        cdef uint32_t first_taken = NO_SLOT
         cdef uint32_t following
         cdef uint64_t deliveries
         cdef NodeCursor node
         cdef Record *record
+        cdef tuple entry
         cdef list entries = []
-        while slot != NO_SLOT and (count == 0 or len(entries) < count):
+        # What is taken goes behind all of its time: before records whose time, for a clock that jumped, is still to
+        # come. So it is the first one taken that ends the walk, not the last there was.
+        while slot != NO_SLOT and slot != first_taken and (count == 0 or len(entries) < count):
             record = self.pending.slab.at(slot)
-            if now - record.time < min_idle:
+            if idle_time(record.time, now) < min_idle:
                 break
-            following = NO_SLOT if slot == final else record.later
+            following = record.later
             if self.log.find(record.id, &node):
                 deliveries = self.pending.get_deliveries(slot)
-                entries.append((wrap_id(record.id), fields_of(&node), now - record.time, deliveries))
-                self.take_over(slot, reader, now, one_more(deliveries))
+                entry = (wrap_id(record.id), fields_of(&node), idle_time(record.time, now), deliveries)
+                try:
+                    self.take_over(slot, reader, now, one_more(deliveries))
+                except MemoryError:
+                    if not entries:
+                        self.unsee_consumer(reader)
+                    raise
+                entries.append(entry)
+                if first_taken == NO_SLOT:
+                    first_taken = slot
                 reader.active_time = now
             slot = following
         return entries
@@ -372,9 +405,11 @@ cdef class Group:
         unless `just_id`. `time_ms` is the delivery time to note, now where it lies in the future.
         """
         cdef list wanted = [wrap_id(unwrap_id(each)) for each in ids]
-        cdef Consumer reader = self.see_consumer(consumer, now_ms)
         cdef int64_t now = now_ms
+        cdef int64_t min_idle = min_idle_ms
         cdef int64_t time = now if time_ms is None or not 0 <= time_ms <= now else time_ms
+        cdef uint64_t fixed_count = 0 if deliveries is None else deliveries
+        cdef Consumer reader = self.see_consumer(consumer, now)
         cdef uint32_t slot
         cdef uint64_t count
         cdef list claimed = []
@@ -390,17 +425,22 @@ cdef class Group:
                     continue
                 count = 1
             else:
-                if not self.is_stale(slot, min_idle_ms, now):
+                if not self.is_stale(slot, min_idle, now):
                     continue
                 count = self.pending.get_deliveries(slot)
             if deliveries is not None:
-                count = deliveries
+                count = fixed_count
             elif not just_id:
                 count = one_more(count)
-            if slot == NO_SLOT:
-                self.pending.add(id.id, time, count, reader.number, reader.owned)
-            else:
-                self.take_over(slot, reader, time, count)
+            try:
+                if slot == NO_SLOT:
+                    self.pending.add(id.id, time, count, reader.number, reader.owned)
+                else:
+                    self.take_over(slot, reader, time, count)
+            except MemoryError:
+                if not claimed:
+                    self.unsee_consumer(reader)
+                raise
             reader.active_time = now
             claimed.append(id)
         return claimed
@@ -413,9 +453,10 @@ cdef class Group:
         the IDs claimed, and the IDs forgotten because their entry is gone.
         """
         cdef ID from_id = unwrap_id(start)
-        cdef Consumer reader = self.see_consumer(consumer, now_ms)
         cdef int64_t now = now_ms
+        cdef int64_t min_idle = min_idle_ms
         cdef uint64_t attempts = 10 * <uint64_t>count
+        cdef Consumer reader = self.see_consumer(consumer, now)
         cdef uint64_t deliveries
         cdef list claimed = []
         cdef list deleted = []
@@ -431,9 +472,14 @@ cdef class Group:
                 deleted.append(wrap_id(id))
                 place = self.pending.by_id.seek(id)
                 continue
-            if self.is_stale(slot, min_idle_ms, now):
+            if self.is_stale(slot, min_idle, now):
                 deliveries = self.pending.get_deliveries(slot)
-                self.take_over(slot, reader, now, deliveries if just_id else one_more(deliveries))
+                try:
+                    self.take_over(slot, reader, now, deliveries if just_id else one_more(deliveries))
+                except MemoryError:
+                    if not claimed:
+                        self.unsee_consumer(reader)
+                    raise
                 reader.active_time = now
                 claimed.append(wrap_id(id))
             self.pending.by_id.advance(&place)
@@ -444,7 +490,7 @@ cdef class Group:
     cdef bint is_stale(self, uint32_t slot, int64_t min_idle, int64_t now) noexcept:
         """Whether a claim may take the record: a released one always."""
         cdef Record *record = self.pending.slab.at(slot)
-        return record.owner == NOBODY or min_idle <= 0 or now - record.time >= min_idle
+        return record.owner == NOBODY or min_idle <= 0 or idle_time(record.time, now) >= min_idle
 
     def release_ids(self, ids: list[StreamID | str | bytes], Verdict verdict, deliveries: int | None = None,
                     force: bool = False) -> int:
@@ -512,7 +558,7 @@ cdef class Group:
     # --- loading and copying -----------------------------------------------------------------------------------
 
     def load_pending(self, records: list[tuple[StreamID, int, int]]) -> None:
-        """Fill an empty group's pending list with (ID, delivery time, deliveries); `load_consumer` gives them owners."""
+        """Fill an empty group's pending list with (ID, delivery time, deliveries); `load_consumer` gives owners."""
         cdef StreamID id
         for id, time, deliveries in records:
             if self.pending.find(id.id) != NO_SLOT:

@@ -268,7 +268,7 @@ cdef class Listpack:
         self.splice(at, after(self.lp + at) - (self.lp + at), b"")
 
     def describe(self) -> list[tuple[int, str, bytes | int, int, int]]:
-        """List each element as (offset, name of the encoding, value, size of encoding and data, size of the backlen)."""
+        """List each element as (offset, name of the encoding, value, size of encoding and data, size of backlen)."""
         cdef byte_t *p = self.lp + LP_HEADER
         cdef list rows = []
         while not at_end(p):

@@ -1,8 +1,8 @@
 """A stream node: the listpack that holds a run of entries under one master entry.
 
     master   count | deleted | num-fields | name … | 0
-    entry    flags | ms-delta | seq-delta | value …                              | lp-count     same fields as the master
-    entry    flags | ms-delta | seq-delta | num-fields | name | value | name … … | lp-count     fields of its own
+    entry    flags | ms-delta | seq-delta | value …                              | lp-count    same fields as the master
+    entry    flags | ms-delta | seq-delta | num-fields | name | value | name … … | lp-count    fields of its own
 
 `count` entries are alive and `deleted` are tombstones: an entry is deleted by a bit in its flags, and its bytes stay
 until the whole node goes. The master's ID is the node's key in the rax; an entry's ID is the master's plus its
@@ -133,7 +133,9 @@ cdef bint entries_well_formed(Walk *walk, ID master, int64_t master_fields, Node
     while walk.left > 0:
         began = walk.left
         # The flags are rewritten in place, so that they must be the one-byte integer that they always are.
-        if walk.p[0] > (ENTRY_DELETED | ENTRY_SAME_FIELDS) or not (step_integer(walk, &flags) and step_integer(walk, &ms) and step_integer(walk, &seq)):
+        if walk.p[0] > (ENTRY_DELETED | ENTRY_SAME_FIELDS):
+            return False
+        if not (step_integer(walk, &flags) and step_integer(walk, &ms) and step_integer(walk, &seq)):
             return False
         id = make_id(master.ms + <uint64_t>ms, master.seq + <uint64_t>seq)
         if flags & ENTRY_SAME_FIELDS:
@@ -162,14 +164,14 @@ cdef bint entries_well_formed(Walk *walk, ID master, int64_t master_fields, Node
 
 
 cdef bint node_well_formed(const byte_t *lp, size_t elements, ID master, NodeFacts *facts) noexcept nogil:
-    """Tell whether a listpack of so many elements is a node under this master ID, with at least one entry alive."""
+    """Tell whether a listpack of so many elements is a node under this master ID, with at least one entry or grave."""
     cdef int64_t fields, zero
     cdef Walk walk
     walk.p = lp + LP_HEADER
     walk.left = elements
     if not (step_integer(&walk, &facts.live) and step_integer(&walk, &facts.dead) and step_integer(&walk, &fields)):
         return False
-    if facts.live <= 0 or facts.dead < 0 or fields <= 0:
+    if facts.live < 0 or facts.dead < 0 or (facts.live == 0 and facts.dead == 0) or fields <= 0:
         return False
     if not step_over(&walk, <uint64_t>fields):
         return False

@@ -471,6 +471,7 @@ cdef class PendingList:
         """Put a record in its place: a released one at the end of the zone, an owned one behind all of its time."""
         cdef Record *record = self.slab.at(slot)
         cdef uint32_t earlier
+        cdef int64_t first
         if record.owner == NOBODY:
             self.link_after(slot, self.zone_end)
             self.zone_end = slot
@@ -478,8 +479,10 @@ cdef class PendingList:
             return
         earlier = self.newest
         if earlier != self.zone_end and self.slab.at(earlier).time > record.time:
-            # Not the newest after all: search from the end whose time is nearer.
-            if self.slab.at(earlier).time - record.time < record.time - self.first_owned_time():
+            # Not the newest after all: search from the end whose time is nearer. Unsigned, for times far apart.
+            first = self.first_owned_time()
+            if first < record.time and (<uint64_t>self.slab.at(earlier).time - <uint64_t>record.time
+                                        < <uint64_t>record.time - <uint64_t>first):
                 while earlier != self.zone_end and self.slab.at(earlier).time > record.time:
                     earlier = self.slab.at(earlier).earlier
             else:

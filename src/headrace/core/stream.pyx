@@ -25,8 +25,8 @@ from headrace.core.node cimport (
 from headrace.core.pending cimport NO_SLOT
 from headrace.core.rax cimport RaxIterator
 from headrace.core.stream_id cimport (
-    NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NewID, StreamID, generate_id, generate_seq, is_zero, less, make_id,
-    max_id, parse_new, read_key, unwrap_id, wrap_id,
+    NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, NewID, StreamID, generate_id, generate_seq, is_zero, less,
+    make_id, max_id, parse_new, read_key, same, unwrap_id, wrap_id,
 )
 
 from headrace.core.errors import (
@@ -193,8 +193,10 @@ cdef class Stream:
         kind = parse_new(text, len(text), &id)
         if kind == NEW_ID_BAD:
             raise InvalidStreamID(f"{request!r} is not a stream ID: write ms-seq, ms-* or *")
-        if kind != NEW_ID_EXPLICIT and same(self.log.last_id, max_id()):
+        if kind != NEW_ID_GIVEN and same(self.log.last_id, max_id()):
             raise StreamExhausted("the stream has used the greatest possible ID; nothing can follow it")
+        if kind == NEW_ID_AUTO:
+            generate_id(self.log.last_id, now_ms, &id)
         if kind == NEW_ID_AUTO_SEQ and not generate_seq(self.log.last_id, id.ms, &id):
             raise StreamIDTooSmall(f"{request!r} is not greater than the last ID, {wrap_id(self.log.last_id)}")
         return id
@@ -242,6 +244,7 @@ cdef class Stream:
         cdef ID last = unwrap_id(last_id)
         cdef ID deleted = unwrap_id(max_deleted_id) if max_deleted_id is not None else make_id(0, 0)
         cdef ID alive
+        cdef list groups = self.group_list()
         cdef Group group
         if entries_added is not None and not 0 <= entries_added <= MOST_ENTRIES:
             raise InvalidStreamState(f"entries_added lies between 0 and 2^63-1, not {entries_added}")
@@ -254,10 +257,14 @@ cdef class Stream:
                 raise InvalidStreamState(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
             if entries_added is not None and entries_added < self.log.length:
                 raise InvalidStreamState(f"entries_added {entries_added} is less than the {self.log.length} entries")
+            # Redis takes such an ID once MAXDELETEDID was lowered by hand. Entries would follow a grave with a greater
+            # ID in its node then, where no search finds them.
+            if less(last, last_stored(self.log.tail, self.log.tail_master)):
+                raise InvalidStreamState(f"the last ID {last_id} is smaller than that of a deleted entry still stored")
         self.log.last_id = last
         if entries_added is not None:
             self.log.entries_added = entries_added
-            for group in self.group_list():
+            for group in groups:
                 group.cap_position()
         if not is_zero(deleted):
             self.log.max_deleted_id = deleted
@@ -387,28 +394,31 @@ cdef class Stream:
         cdef byte_t *lp
         cdef ID master
         nodes.seek(b"^", NULL, 0)
-        while (not goal.by_length or log.length > goal.length) and nodes.next():
-            lp = <byte_t *>nodes.value
-            master = read_key(nodes.key)
-            live = live_count(lp)
-            if goal.limit and removed + live > goal.limit:
-                break
-            if goal.by_length:
-                whole = log.length - live >= goal.length
-            else:
-                whole = less(last_stored(lp, master), goal.min_id)
-            if goal.policy == KEEPREF and whole:
-                log.drop_node(master, lp)
-                log.length -= live
-                removed += live
-                continue
-            if goal.policy == KEEPREF and goal.approximate:
-                break
-            removed += self.trim_node(lp, master, goal, references)
-            if not whole:
-                break
-        if removed:
-            log.find_first_id()
+        try:
+            while (not goal.by_length or log.length > goal.length) and nodes.next():
+                lp = <byte_t *>nodes.value
+                master = read_key(nodes.key)
+                live = live_count(lp)
+                if goal.limit and removed + live > goal.limit:
+                    break
+                if goal.by_length:
+                    whole = log.length - live >= goal.length
+                else:
+                    whole = less(last_stored(lp, master), goal.min_id)
+                if goal.policy == KEEPREF and whole:
+                    log.drop_node(master, lp)
+                    log.length -= live
+                    removed += live
+                    continue
+                if goal.policy == KEEPREF and goal.approximate:
+                    break
+                removed += self.trim_node(lp, master, goal, references)
+                if not whole:
+                    break
+        finally:
+            # Also where the heap refused a later node: the earlier ones are gone.
+            if removed:
+                log.find_first_id()
         return removed
 
     cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references) except? 0:
@@ -453,14 +463,20 @@ cdef class Stream:
         self.log.adopt_node(master.id, listpack)
 
     def load_state(self, length: int, last_id: StreamID, max_deleted_id: StreamID, entries_added: int) -> None:
-        """End the loading of nodes: the counters that go with them, which must not contradict them."""
+        """End the loading of nodes: the counters that go with them, which must not contradict them.
+
+        A last ID below that of a grave, which XSETID could set before 7.2, is raised to it: what is appended next must
+        not come before the grave in its node.
+        """
+        cdef ID alive
         if length != self.log.length:
             raise CorruptStream(f"the stream should have {length} entries, but its nodes hold {self.log.length}")
-        if self.log.length and less(last_id.id, self.log.last_id):
-            raise CorruptStream(f"the last ID {last_id} is smaller than that of an entry, {self.last_id}")
+        if self.log.last_alive(&alive) and less(last_id.id, alive):
+            raise CorruptStream(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
         if not length <= entries_added <= MOST_ENTRIES:
             raise CorruptStream(f"{entries_added} entries were added, but {length} are there")
-        self.log.last_id = last_id.id
+        if less(self.log.last_id, last_id.id):
+            self.log.last_id = last_id.id
         self.log.max_deleted_id = max_deleted_id.id
         self.log.entries_added = entries_added
         self.log.find_first_id()

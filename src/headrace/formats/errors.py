@@ -1,7 +1,7 @@
 """What can be wrong with bytes that claim to be Redis's."""
 
 
-class CorruptPayload(ValueError):  # noqa: N818 - errors are named for the mistake
+class CorruptPayload(ValueError):
     """The bytes are not what their format says; the message names the offset and what was expected there."""
 
 

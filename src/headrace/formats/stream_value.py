@@ -238,9 +238,8 @@ def _read_group(reader: RdbReader, stream: Stream, type_byte: int) -> None:
     last_id = _read_id(reader)
     if type_byte >= 19:
         recorded = reader.length()
-        position = None if recorded == _UNKNOWN else recorded
-        if position is not None and position > stream.entries_added:
-            raise CorruptPayload(f"group {name!r} has read {position} entries of {stream.entries_added}")
+        # Before 8.2.2 a group could be told that it has read more than was ever added.
+        position = None if recorded == _UNKNOWN else min(recorded, stream.entries_added)
     else:
         position = stream.position_of(last_id)
     group = stream.create_group(name, last_id, position)
