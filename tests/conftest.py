@@ -37,8 +37,10 @@ def redis_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Re
     port = free_port()
     directory: Path = tmp_path_factory.mktemp("redis")
     process = subprocess.Popen(
-        [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", "", "--appendonly"]
-        + ["no", "--enable-debug-command", "yes"],
+        [
+            *(binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory)),
+            *("--save", "", "--appendonly", "no", "--enable-debug-command", "yes"),
+        ],
         stdout=subprocess.DEVNULL,
     )
     client = redis.Redis(port=port, protocol=2)

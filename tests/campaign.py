@@ -1,0 +1,9 @@
+"""How long the tests run: a few minutes before a merge, or a campaign of hours.
+
+`HEADRACE_LONG=1` (make test-long) makes it a campaign. `HEADRACE_SEED=n` replays the seed that a failure named.
+"""
+
+import os
+
+LONG = os.environ.get("HEADRACE_LONG") == "1"
+SEED = int(os.environ["HEADRACE_SEED"]) if os.environ.get("HEADRACE_SEED") else None
