@@ -4,9 +4,13 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ASAN := .venv-asan
+ASAN := build/asan
+
+# cython-lint runs pycodestyle by its name.
+export PATH := $(abspath $(BIN)):$(PATH)
 
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
+PYTHON_SOURCES := $(shell find src -name '*.py')
 
 .PHONY: setup test test-long test-asan lint format bench dist clean help
 
@@ -36,6 +40,28 @@ test: setup  ## the tests
 test-long: setup  ## the same tests at campaign length
 	HEADRACE_LONG=1 $(BIN)/python -m pytest --timeout 7200
 
+# The same sources compiled apart, with AddressSanitizer and UndefinedBehaviorSanitizer.
+$(ASAN)/flags: setup.py
+	rm -rf $(ASAN) $(ASAN)-objects
+	mkdir -p $(ASAN)
+	touch $@
+
+$(ASAN)/compiled: $(ASAN)/flags pyproject.toml $(SOURCES) $(PYTHON_SOURCES) | setup
+	HEADRACE_SANITIZE=1 $(BIN)/python setup.py --quiet build --parallel 2 --build-base $(ASAN)-objects --build-lib $(ASAN)
+	touch $@
+
+# The interpreter leaks when it exits; with stacks of three frames its own allocations show only its own functions,
+# so that tools/leaks-not-ours leaves out those and no others.
+SANITIZER_OPTIONS = \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=1:malloc_context_size=3:allocator_may_return_null=1:detect_stack_use_after_return=1 \
+	LSAN_OPTIONS=suppressions=$(abspath tools/leaks-not-ours):print_suppressions=0 \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+test-asan: $(ASAN)/compiled  ## the tests of core and formats with every memory access and leak watched
+	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) \
+		$(BIN)/python -m pytest -s -p no:faulthandler tests/core tests/formats
+
 lint: setup  ## ruff, mypy, cython-lint, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,6 +73,10 @@ format: setup  ## rewrite the Python sources the way lint wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: setup  ## the core in figures: its targets, redis-server beside it, the rax beside other ordered indexes
+	$(BIN)/python -m bench.core
+	$(BIN)/python -m bench.ordered_index
+
 clean:  ## forget everything that was built
-	rm -rf $(VENV) $(ASAN) build dist src/*.egg-info
+	rm -rf $(VENV) build dist src/*.egg-info
 	find src -name '*.so' -delete

@@ -12,7 +12,9 @@ if sys.byteorder != "little":
 
 SANITIZE = os.environ.get("HEADRACE_SANITIZE") == "1"
 OPTIMISED = ["-O3", "-fno-plt", "-fno-semantic-interposition"]
-SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+# Python's own flags have -fwrapv, which would hide signed overflow.
+SANITIZED = ["-O1", "-g", "-fno-wrapv", "-fno-omit-frame-pointer"]
+SANITIZED += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 
 def extension(source: Path) -> Extension:
