@@ -1,0 +1,22 @@
+"""What a client can get wrong before there is a command to refuse."""
+
+from headrace.core.errors import HeadraceError
+
+
+class ProtocolError(HeadraceError):
+    """The bytes are no request; nothing after them can be understood, so the connection has to end.
+
+    `text` is what `ReplyWriter.error` takes; `line` is the whole reply as Redis sends it.
+    """
+
+    def __init__(self, reason: bytes) -> None:
+        super().__init__(f"Protocol error: {reason.decode('ascii', 'backslashreplace')}")
+        self.text = b"ERR Protocol error: " + reason
+
+    @property
+    def line(self) -> bytes:
+        """The reply to send before the connection is closed."""
+        return b"-" + self.text.translate(ON_ONE_LINE) + b"\r\n"
+
+
+ON_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
