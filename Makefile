@@ -77,6 +77,13 @@ bench: setup  ## the core in figures: its targets, redis-server beside it, the r
 	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.ordered_index
 
+dist: setup  ## the wheel and the sdist, and the wheel tried in an empty environment
+	rm -rf dist build/empty
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build && empty/bin/python -c 'import headrace.core.stream, headrace.formats.stream_value as f; print(f.__name__, "imports")'
+
 clean:  ## forget everything that was built
 	rm -rf $(VENV) build dist src/*.egg-info
 	find src -name '*.so' -delete

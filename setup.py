@@ -11,7 +11,7 @@ if sys.byteorder != "little":
     sys.exit("headrace stores listpacks in their little-endian form and needs a little-endian machine")
 
 SANITIZE = os.environ.get("HEADRACE_SANITIZE") == "1"
-OPTIMISED = ["-O3", "-fno-plt", "-fno-semantic-interposition"]
+OPTIMISED = ["-O3", "-g0", "-fno-plt", "-fno-semantic-interposition"]
 # Python's own flags have -fwrapv, which would hide signed overflow.
 SANITIZED = ["-O1", "-g", "-fno-wrapv", "-fno-omit-frame-pointer"]
 SANITIZED += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]

@@ -1,6 +1,5 @@
 """Listpacks: every encoding at its edges, editing against a Python list, and a validator that no byte gets past."""
 
-import os
 import random
 import re
 from collections.abc import Callable
@@ -10,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from campaign import LONG
 from headrace.core.errors import CorruptListpack, EntryTooLarge
 from headrace.core.listpack import Listpack, is_well_formed, with_old_backlens
 
-LONG = os.environ.get("HEADRACE_LONG") == "1"
 EMPTY = bytes.fromhex("07 00 00 00 00 00 ff")
 
 Value = bytes | int

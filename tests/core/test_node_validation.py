@@ -1,11 +1,11 @@
 """Nodes from outside: each way in which a listpack can be no stream node is refused by name and changes nothing."""
 
-import os
 import random
 from collections.abc import Iterator
 
 import pytest
 
+from campaign import LONG
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import CorruptListpack, CorruptStream, HeadraceError
 from headrace.core.listpack import Listpack, with_old_backlens
@@ -13,7 +13,6 @@ from headrace.core.memory import fail_after, fail_never
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
-LONG = os.environ.get("HEADRACE_LONG") == "1"
 TOP = 2**64 - 1
 MASTER = StreamID(10, 5)
 

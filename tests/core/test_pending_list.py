@@ -60,6 +60,22 @@ def test_records_are_found_by_id_however_they_came(arrangement: str) -> None:
     assert twins.group(b"g").pending_count == 0
 
 
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_full_chunk_takes_one_more_at_any_place(chunks: int) -> None:
+    """A chunk holds 256; what follows it, if anything, stays where it is."""
+    stream = twins_with_entries(256 * 2 * chunks + 1).stream
+    even = [StreamID(0, 2 * i) for i in range(1, 256 * chunks + 1)]
+    for odd in range(1, 256 * 2 + 2, 2):
+        group = stream.create_group(b"%d" % odd)
+        group.claim(b"a", even, 0, 1, force=True)
+        group.claim(b"a", [StreamID(0, odd)], 0, 1, force=True)
+        ids = sorted([*even, StreamID(0, odd)])
+        assert [id for id, *_ in group.pending_records()] == ids
+        [consumer] = group.consumer_list()
+        assert consumer.pending_ids() == ids
+        stream.destroy_group(group.name)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_large_list_keeps_all_its_orders_through_random_changes(seed: int) -> None:
     rng = random.Random(seed)

@@ -1,7 +1,6 @@
 """Stream IDs: what is read as one, how they are ordered, and what follows the last; redis-server has the last word."""
 
 import copy
-import os
 import pickle
 import random
 
@@ -10,6 +9,7 @@ import redis
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from campaign import LONG
 from headrace.core.errors import (
     HeadraceError,
     InvalidInterval,
@@ -28,7 +28,6 @@ from headrace.core.stream_id import (
     parse_range_start,
 )
 
-LONG = os.environ.get("HEADRACE_LONG") == "1"
 TOP = 2**64 - 1
 
 numbers = st.one_of(

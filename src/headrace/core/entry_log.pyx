@@ -387,7 +387,7 @@ cdef class EntryLog:
         cdef int64_t elements = well_formed(source, len(data), &old)
         cdef NodeFacts facts
         cdef byte_t *lp
-        if elements < 0 or len(data) > LP_LIMIT:
+        if elements < 0:
             raise CorruptListpack(f"the node {wrap_id(master)} is no listpack")
         lp = <byte_t *>allocate(len(data))
         if lp == NULL:

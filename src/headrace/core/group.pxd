@@ -55,4 +55,5 @@ cdef class Group:
     cdef size_t memory(self) noexcept
 
 
+cdef int64_t idle_time(int64_t delivered, int64_t now) noexcept
 cdef uint64_t verdict_count(Verdict verdict, uint64_t deliveries) noexcept
