@@ -51,3 +51,6 @@ cdef class Stream:
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
     cdef uint64_t trim(self, const TrimGoal *goal) except? 0
     cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references) except? 0
+
+
+cdef ID last_stored(byte_t *lp, ID master) noexcept
