@@ -20,6 +20,7 @@ class Fate(IntEnum):
 @final
 class Stream:
     producers: Producers
+    accessed_s: int
     def __init__(self, limits: NodeLimits | None = None) -> None: ...
     def __len__(self) -> int: ...
     @property

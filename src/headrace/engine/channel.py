@@ -1,0 +1,30 @@
+"""The host's side of a client: what the engine asks of a connection, whatever carries it."""
+
+from typing import NamedTuple, Protocol
+
+
+class ChannelFigures(NamedTuple):
+    """What CLIENT LIST shows of a connection."""
+
+    descriptor: int
+    received: int  # bytes of requests that have not run yet
+    room: int  # bytes that the buffer of requests has left
+    unsent: int  # bytes of replies that the peer has not taken yet
+    bytes_in: int
+    bytes_out: int
+
+
+class Channel(Protocol):
+    """A connection as the engine sees it."""
+
+    def flush(self) -> None:
+        """Take the replies of the client and send them."""
+
+    def resume(self) -> None:
+        """Go on with requests that arrived while the client was blocked or paused."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+    def figures(self) -> ChannelFigures:
+        """Say what CLIENT LIST shows of the connection."""

@@ -1,0 +1,54 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.keyspace cimport Database
+from headrace.protocol.reply cimport ReplyWriter
+
+# Whether a client wants its replies.
+cpdef enum ReplyMode:
+    REPLY_ON = 0
+    REPLY_OFF = 1
+    REPLY_SKIP_NEXT = 2         # CLIENT REPLY SKIP: the next command's
+    REPLY_SKIP = 3              # this command's
+
+
+cdef class Wait:
+    """What a blocked client waits for."""
+    cdef readonly list argv             # the command to run again
+    cdef readonly list keys             # each once
+    cdef readonly bytes kind            # the type of value that can serve it: b"stream", b"list", …
+    cdef readonly bint without_key      # to be woken when a key vanishes or changes its type, too
+    cdef readonly int64_t deadline      # Unix ms; 0: none
+    cdef readonly Database db
+
+
+cdef class Client:
+    cdef readonly uint64_t id
+    cdef public Database db
+    cdef public ReplyWriter reply
+    cdef public object channel          # the host's side: flush(), resume(), close()
+    cdef public bytes name
+    cdef public bytes address
+    cdef public bytes local_address
+    cdef public bytes library_name
+    cdef public bytes library_version
+    cdef public bint authenticated
+    cdef public bytes user
+    cdef public ReplyMode reply_mode
+    cdef public bint closing            # close once what was replied has left
+    cdef public bint no_evict
+    cdef public bint no_touch
+    cdef public int64_t created_ms
+    cdef public int64_t active_ms       # when it last sent a command
+    cdef public bytes last_command      # full name, in lower case; NULL: none yet, or none that exists
+    cdef public uint64_t commands_run
+    cdef public bint dirty              # has replies to flush
+    cdef public list postponed          # a request that CLIENT PAUSE keeps waiting; None: none
+
+    cdef public list queue              # the commands after MULTI; None: no transaction
+    cdef public bint queue_failed       # one of them was refused: EXEC will be too
+    cdef public set watched             # of (database, key)
+    cdef public bint watch_failed       # one of them was changed
+    cdef public bint executing          # inside EXEC
+
+    cdef public Wait wait               # None: not blocked
+    cdef public bint retrying           # running its command again after a wake-up

@@ -1,0 +1,69 @@
+from enum import IntEnum
+from typing import final
+
+from headrace.engine.channel import Channel
+from headrace.engine.engine import Command
+from headrace.engine.keyspace import Database
+from headrace.protocol.reply import ReplyWriter
+
+class ReplyMode(IntEnum):
+    REPLY_ON = 0
+    REPLY_OFF = 1
+    REPLY_SKIP_NEXT = 2
+    REPLY_SKIP = 3
+
+@final
+class Wait:
+    def __init__(
+        self, db: Database, argv: list[bytes], keys: list[bytes], kind: bytes, without_key: bool, deadline: int
+    ) -> None: ...
+    @property
+    def db(self) -> Database: ...
+    @property
+    def argv(self) -> list[bytes]: ...
+    @property
+    def keys(self) -> list[bytes]: ...
+    @property
+    def kind(self) -> bytes: ...
+    @property
+    def without_key(self) -> bool: ...
+    @property
+    def deadline(self) -> int: ...
+
+@final
+class Client:
+    db: Database
+    reply: ReplyWriter
+    channel: Channel
+    name: bytes
+    address: bytes
+    local_address: bytes
+    library_name: bytes
+    library_version: bytes
+    authenticated: bool
+    user: bytes
+    reply_mode: ReplyMode
+    closing: bool
+    no_evict: bool
+    no_touch: bool
+    created_ms: int
+    active_ms: int
+    last_command: bytes
+    commands_run: int
+    dirty: bool
+    postponed: list[bytes] | None
+    queue: list[tuple[Command, list[bytes]]] | None
+    queue_failed: bool
+    watched: set[tuple[Database, bytes]]
+    watch_failed: bool
+    executing: bool
+    wait: Wait | None
+    retrying: bool
+    def __init__(self, id: int, db: Database, channel: Channel, now_ms: int) -> None: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def is_local(self) -> bool: ...
+    def unwatch_all(self) -> None: ...
+    def watch(self, key: bytes) -> None: ...
+    def discard_transaction(self) -> None: ...

@@ -1,0 +1,62 @@
+"""A client as the engine sees it: who it is, what it has selected, queued, watched, and waits for.
+
+The host owns the connection behind it and gives the client a `channel`, described in `headrace.engine.channel`.
+"""
+
+cimport cython
+
+
+@cython.final
+cdef class Wait:
+
+    def __cinit__(self, Database db, list argv, list keys, bytes kind, bint without_key, int64_t deadline):
+        self.db = db
+        self.argv = argv
+        self.keys = list(dict.fromkeys(keys))
+        self.kind = kind
+        self.without_key = without_key
+        self.deadline = deadline
+
+
+@cython.final
+cdef class Client:
+    """See the module."""
+
+    def __cinit__(self, uint64_t id, Database db, object channel, int64_t now_ms):
+        self.id = id
+        self.db = db
+        self.channel = channel
+        self.reply = ReplyWriter()
+        self.name = self.address = self.local_address = self.library_name = self.library_version = b""
+        self.user = b"default"
+        self.last_command = b"NULL"
+        self.created_ms = self.active_ms = now_ms
+        self.watched = set()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine: the loopback, a unix socket, or in this process."""
+        return self.address.startswith((b"127.", b"[::1]", b"::1", b"/")) or not self.address
+
+    def unwatch_all(self) -> None:
+        """Forget the watched keys, and that any of them changed."""
+        for db, key in self.watched:
+            watchers = (<Database>db).watchers.get(key)
+            if watchers is not None:
+                watchers.discard(self)
+                if not watchers:
+                    del (<Database>db).watchers[key]
+        self.watched = set()
+        self.watch_failed = False
+
+    def watch(self, key: bytes) -> None:
+        """Let the next EXEC fail if the key changes before it."""
+        if (self.db, key) not in self.watched:
+            self.watched.add((self.db, key))
+            self.db.watchers.setdefault(key, set()).add(self)
+
+    def discard_transaction(self) -> None:
+        """Leave MULTI, and stop watching."""
+        self.queue = None
+        self.queue_failed = False
+        self.unwatch_all()

@@ -1,0 +1,251 @@
+"""Configuration: what can be set, what is in force, and who must know when it changes.
+
+The settings have redis-server's names, defaults and limits, except where Headrace decides otherwise: it listens on the
+loopback only, and a feature that it does not have cannot be switched on.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from headrace.core.errors import HeadraceError
+from headrace.engine.glob import matcher
+from headrace.engine.settings import (
+    INT_MAX,
+    LONG_MAX,
+    MEGABYTE,
+    ULONG_MAX,
+    Choice,
+    Directory,
+    FileName,
+    Integer,
+    Memory,
+    OutputLimit,
+    OutputLimits,
+    Permissions,
+    SavePoints,
+    Secret,
+    Setting,
+    SettingRefused,
+    Text,
+    Words,
+    YesNo,
+)
+
+_NOT_PERSISTENT = "this version of Headrace keeps data in memory only and cannot write it to disk"
+_NOTHING_EVICTED = "Headrace never evicts data, so the only policy is noeviction"
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    # Where to listen, and to whom.
+    Words(name="bind", default=("127.0.0.1", "-::1")),
+    Integer(name="port", default=6379, most=65535),
+    Text(name="unixsocket", fixed=True),
+    Permissions(name="unixsocketperm", fixed=True),
+    Integer(name="tcp-backlog", default=511, fixed=True),
+    Integer(name="tcp-keepalive", default=300),
+    Integer(name="tls-port", default=0, most=65535, only=0, because="this version of Headrace has no TLS"),
+    YesNo(name="protected-mode", default=True),
+    Secret(name="requirepass"),
+    # What a client may use.
+    Integer(name="maxclients", default=10000, least=1, most=2**32 - 1),
+    Integer(name="timeout", default=0),
+    Memory(name="client-query-buffer-limit", default=1024 * MEGABYTE, least=MEGABYTE),
+    OutputLimits(
+        name="client-output-buffer-limit",
+        default={
+            "normal": OutputLimit(0, 0, 0),
+            "slave": OutputLimit(256 * MEGABYTE, 64 * MEGABYTE, 60),
+            "pubsub": OutputLimit(32 * MEGABYTE, 8 * MEGABYTE, 60),
+        },
+    ),
+    Memory(name="proto-max-bulk-len", default=512 * MEGABYTE, least=MEGABYTE),
+    Choice(name="enable-debug-command", default="no", choices=("no", "yes", "local"), fixed=True),
+    Choice(name="enable-protected-configs", default="no", choices=("no", "yes", "local"), fixed=True),
+    # The process.
+    Directory(name="dir", guarded=True),
+    YesNo(
+        name="daemonize",
+        default=False,
+        fixed=True,
+        only=False,
+        because="Headrace stays in the foreground; let systemd, a container or `&` keep it in the background",
+    ),
+    Text(name="pidfile", fixed=True),
+    Text(name="logfile", fixed=True),
+    Choice(name="loglevel", default="notice", choices=("debug", "verbose", "notice", "warning", "nothing")),
+    Integer(name="hz", default=10, clamp=(1, 500)),
+    # Memory.
+    Memory(name="maxmemory", default=0, most=ULONG_MAX),
+    Choice(
+        name="maxmemory-policy",
+        default="noeviction",
+        choices=(
+            "volatile-lru",
+            "volatile-lfu",
+            "volatile-random",
+            "volatile-ttl",
+            "allkeys-lru",
+            "allkeys-lfu",
+            "allkeys-random",
+            "noeviction",
+        ),
+        only="noeviction",
+        because=_NOTHING_EVICTED,
+    ),
+    # The data.
+    Integer(name="databases", default=16, least=1, most=65536, fixed=True),
+    Memory(name="stream-node-max-bytes", default=4096),
+    Integer(name="stream-node-max-entries", default=100, most=LONG_MAX),
+    Integer(name="stream-idmp-duration", default=100, least=1, most=86400),
+    Integer(name="stream-idmp-maxsize", default=100, least=1, most=10000),
+    Integer(name="set-max-intset-entries", default=512, most=LONG_MAX),
+    Integer(name="set-max-listpack-entries", default=128, most=LONG_MAX),
+    Integer(name="set-max-listpack-value", default=64, most=LONG_MAX),
+    Integer(name="list-max-listpack-size", default=-2, least=-INT_MAX - 1, alias="list-max-ziplist-size"),
+    Integer(name="list-compress-depth", default=0),
+    Text(
+        name="notify-keyspace-events",
+        only="",
+        because="this version of Headrace has no keyspace notifications",
+    ),
+    # Values are freed at once whatever these say, which only Redis's latency could tell; its test suite sets them.
+    YesNo(name="lazyfree-lazy-eviction", default=False),
+    YesNo(name="lazyfree-lazy-expire", default=False),
+    YesNo(name="lazyfree-lazy-server-del", default=False),
+    YesNo(name="lazyfree-lazy-user-del", default=False),
+    YesNo(name="lazyfree-lazy-user-flush", default=False),
+    # What to note of slow commands, and when a script is one.
+    Integer(name="slowlog-log-slower-than", default=10000, least=-1, most=LONG_MAX),
+    Integer(name="slowlog-max-len", default=128, most=LONG_MAX),
+    Integer(name="latency-monitor-threshold", default=0, most=LONG_MAX),
+    Integer(name="busy-reply-threshold", default=5000, most=LONG_MAX, alias="lua-time-limit"),
+    # Snapshots and the append-only file.
+    SavePoints(name="save", default=(), only=(), because=_NOT_PERSISTENT),
+    FileName(name="dbfilename", default="dump.rdb", guarded=True),
+    YesNo(name="rdbcompression", default=True),
+    Choice(name="rdb-compatibility-version", default="auto", choices=("auto", "7.0", "7.2", "8.6", "8.8")),
+    YesNo(name="appendonly", default=False, only=False, because=_NOT_PERSISTENT),
+    Choice(name="appendfsync", default="always", choices=("everysec", "always", "no")),
+    FileName(name="appendfilename", default="appendonly.aof", fixed=True),
+    FileName(name="appenddirname", default="appendonlydir", fixed=True, what="dirname"),
+    YesNo(name="aof-use-rdb-preamble", default=True),
+    YesNo(name="aof-load-truncated", default=True),
+    YesNo(name="no-appendfsync-on-rewrite", default=False),
+    Integer(name="auto-aof-rewrite-percentage", default=100),
+    Memory(name="auto-aof-rewrite-min-size", default=64 * MEGABYTE),
+)
+
+Watcher = Callable[[Any], None]
+
+
+class UnknownSetting(HeadraceError, KeyError):
+    """There is no setting of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class ChangeRefused(HeadraceError, ValueError):
+    """A setting cannot have that value, or not any more: nothing was changed."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class Config:
+    """The settings in force. `config[name]` is a value of the type that the setting's kind reads."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Setting] = {}
+        for setting in SETTINGS:
+            self.settings[setting.name] = setting
+            if setting.alias is not None:
+                self.settings[setting.alias] = setting
+        self._values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}
+        self._watchers: dict[str, list[Watcher]] = {}
+        self.file = ""  # that the host was started with
+        self.rewrite_file: Callable[[], None] | None = None  # the host writes what is in force into it
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def watch(self, name: str, callback: Watcher) -> None:
+        """Call back with the new value whenever the setting changes.
+
+        A callback that cannot act on it raises SettingRefused, and the change is undone.
+        """
+        self._watchers.setdefault(name, []).append(callback)
+
+    # --- seeing ----------------------------------------------------------------------------------------------------
+
+    def shown(self, patterns: Iterable[str]) -> dict[str, str]:
+        """Print the settings that patterns name, each once: a name without wildcards as it was written."""
+        found: dict[str, str] = {}
+        seen: set[str] = set()
+        for pattern in patterns:
+            for name in self._matching(pattern):
+                if name.lower() not in seen:
+                    seen.add(name.lower())
+                    setting = self.settings[name.lower()]
+                    found[name] = setting.show(self._values[setting.name])
+        return found
+
+    def _matching(self, pattern: str) -> list[str]:
+        if not any(wildcard in pattern for wildcard in "[*?"):
+            return [pattern] if pattern.lower() in self.settings else []
+        matches = matcher(pattern.encode(errors="surrogateescape"), ignore_case=True)
+        return [name for name in self.settings if matches(name.encode())]
+
+    # --- changing --------------------------------------------------------------------------------------------------
+
+    def load(self, name: str, words: list[str]) -> None:
+        """Set a value at the start, when everything can be set and nobody watches yet."""
+        setting = self.settings.get(name.lower())
+        if setting is None:
+            raise UnknownSetting(name)
+        try:
+            self._values[setting.name] = setting.read(words, self._values[setting.name])
+        except SettingRefused as refusal:
+            raise ChangeRefused(setting.name, str(refusal)) from None
+
+    def set_many(self, changes: list[tuple[str, str]], *, guarded: bool = False) -> None:
+        """Change settings, all or none; `guarded` ones only where the caller says so."""
+        self._check_names([name for name, _ in changes], guarded)
+        before = dict(self._values)
+        changed: dict[str, None] = {}
+        name = ""
+        try:
+            for name, text in changes:
+                setting = self.settings[name.lower()]
+                current = self._values[setting.name]
+                value = setting.read(setting.words(text), current)
+                if value != current:
+                    self._values[setting.name] = value
+                    changed[setting.name] = None
+            for name in changed:
+                self._announce(name)
+        except SettingRefused as refusal:
+            self._values.update(before)
+            for undone in changed:
+                self._announce(undone)
+            raise ChangeRefused(name.lower(), str(refusal)) from None
+
+    def _check_names(self, names: list[str], guarded: bool) -> None:
+        seen: set[str] = set()
+        for name in names:
+            setting = self.settings.get(name.lower())
+            if setting is None:
+                raise UnknownSetting(name)
+            if setting.fixed:
+                raise ChangeRefused(name, "can't set immutable config")
+            if setting.guarded and not guarded:
+                raise ChangeRefused(name, "can't set protected config")
+            if name.lower() in seen:
+                raise ChangeRefused(name, "duplicate parameter")
+            seen.add(name.lower())
+
+    def _announce(self, name: str) -> None:
+        for callback in self._watchers.get(name, ()):
+            callback(self._values[name])

@@ -1,0 +1,26 @@
+"""What a command may refuse, in the words that clients know."""
+
+
+class CommandError(Exception):
+    """A refusal; `text` is the error line without its dash: a code, then a sentence."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text.decode("latin-1"))
+        self.text = text
+
+
+SYNTAX = b"ERR syntax error"
+NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
+WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+NO_SUCH_KEY = b"ERR no such key"
+OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
+
+
+def quoted(text: bytes) -> bytes:
+    """User data as it may stand in an error line: cut at the first NUL, as a C string is."""
+    return text.split(b"\0", 1)[0]
+
+
+def wrong_arity(name: bytes) -> CommandError:
+    """Refuse a number of arguments; `name` is the full one, such as `xgroup|create`."""
+    return CommandError(b"ERR wrong number of arguments for '%s' command" % name)

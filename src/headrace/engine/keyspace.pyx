@@ -1,0 +1,152 @@
+"""One database: its keys and values, when they expire, and who watches or waits for them.
+
+    values    key ─► value
+    expires   key ─► Unix ms                 only keys that expire
+    slots     [ key, key, None, key, … ]     a key keeps its place while it lives, so that a SCAN that goes from
+                                             place to place gives every key that was there all the time, once
+    accessed  [ s, s, s, s, … ]              the second in which the key at that place was last looked at; of a
+                                             stream, which is looked at most, the stream itself knows
+
+Expiry, watching and waiting are the engine's business; this only keeps the books.
+"""
+
+cimport cython
+
+from headrace.core.stream cimport Stream
+
+from heapq import heapify, heappop, heappush
+from random import randrange
+
+cdef enum:
+    EMPTY_PLACES = 10           # for each key that a SCAN step asks for, it passes at most so many places
+
+
+@cython.final
+cdef class Database:
+    """See the module."""
+
+    def __cinit__(self, int number):
+        self.number = number
+        self.values = {}
+        self.expires = {}
+        self.watchers = {}
+        self.waiting = {}
+        self.producing = set()
+        self.deadlines = []
+        self.slots = []
+        self.accessed = []
+        self.slot_of = {}
+        self.free_slots = []
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    cpdef int put(self, bytes key, object value) except -1:
+        """Set the value of a key; when it expires stays as it was."""
+        cdef Py_ssize_t slot
+        if key not in self.values:
+            if self.free_slots:
+                slot = self.free_slots.pop()
+                self.slots[slot] = key
+            else:
+                slot = len(self.slots)
+                self.slots.append(key)
+                self.accessed.append(0)
+            self.slot_of[key] = slot
+        self.values[key] = value
+        if type(value) is Stream and len((<Stream>value).producers):
+            self.producing.add(key)
+        return 0
+
+    cpdef int note_access(self, bytes key, int64_t second) except -1:
+        """A key that exists was looked at in a second of Unix time."""
+        cdef object value = self.values[key]
+        if type(value) is Stream:
+            (<Stream>value).accessed_s = second
+        else:
+            self.accessed[<Py_ssize_t>self.slot_of[key]] = second
+        return 0
+
+    def last_access(self, key: bytes) -> int:
+        """Return the second in which a key that exists was last looked at."""
+        value = self.values[key]
+        return (<Stream>value).accessed_s if type(value) is Stream else self.accessed[self.slot_of[key]]
+
+    cpdef object take(self, bytes key):
+        """Remove a key and return its value; None where there is none."""
+        cdef Py_ssize_t slot
+        cdef object value = self.values.pop(key, None)
+        if value is not None:
+            self.expires.pop(key, None)
+            slot = self.slot_of.pop(key)
+            if self.values:
+                self.slots[slot] = None
+                self.free_slots.append(slot)
+            else:
+                self.slots = []
+                self.accessed = []
+                self.free_slots = []
+        return value
+
+    cpdef int clear(self) except -1:
+        """Forget all keys; those who watch and wait stay."""
+        self.values = {}
+        self.expires = {}
+        self.producing = set()
+        self.deadlines = []
+        self.slots = []
+        self.accessed = []
+        self.slot_of = {}
+        self.free_slots = []
+        return 0
+
+    cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1:
+        """Let a key expire when a time has passed."""
+        self.expires[key] = when_ms
+        heappush(self.deadlines, (when_ms, key))
+        if len(self.deadlines) > 64 + 4 * len(self.expires):
+            self.deadlines = [(when, kept) for kept, when in self.expires.items()]
+            heapify(self.deadlines)
+        return 0
+
+    def expired(self, now_ms: int, most: int) -> list[bytes]:
+        """Take up to `most` keys whose time has passed."""
+        keys = []
+        while self.deadlines and self.deadlines[0][0] < now_ms and len(keys) < most:
+            when, key = heappop(self.deadlines)
+            if self.expires.get(key) == when:
+                keys.append(key)
+        return keys
+
+    def scan(self, cursor: int, most: int) -> tuple[int, list[bytes]]:
+        """Walk from the cursor on past up to `most` keys: them, and the next cursor (0: that was all)."""
+        cdef Py_ssize_t place = min(cursor, len(self.slots))
+        cdef Py_ssize_t end = min(place + EMPTY_PLACES * min(most, len(self.slots)), len(self.slots))
+        cdef list keys = []
+        while place < end and len(keys) < most:
+            if self.slots[place] is not None:
+                keys.append(self.slots[place])
+            place += 1
+        return (place if place < len(self.slots) else 0), keys
+
+    def random_key(self) -> bytes | None:
+        """Return any key, each as likely as another."""
+        if not self.values:
+            return None
+        if len(self.slots) > 4 * len(self.values):
+            return list(self.values)[randrange(len(self.values))]
+        while True:
+            key = self.slots[randrange(len(self.slots))]
+            if key is not None:
+                return key
+
+    def swap_with(self, other: Database) -> None:
+        """Exchange the keys of two databases, but not who watches and waits for them."""
+        self.values, other.values = other.values, self.values
+        self.expires, other.expires = other.expires, self.expires
+        self.producing, other.producing = other.producing, self.producing
+        self.deadlines, other.deadlines = other.deadlines, self.deadlines
+        self.slots, other.slots = other.slots, self.slots
+        self.accessed, other.accessed = other.accessed, self.accessed
+        self.slot_of, other.slot_of = other.slot_of, self.slot_of
+        self.free_slots, other.free_slots = other.free_slots, self.free_slots

@@ -1,0 +1,32 @@
+from collections import deque
+from typing import final
+
+from headrace.engine.client import Client
+from headrace.engine.rates import Rates
+
+@final
+class Stats:
+    commands: int
+    connections: int
+    rejected_connections: int
+    hits: int
+    misses: int
+    expired: int
+    error_replies: int
+    bytes_in: int
+    bytes_out: int
+    query_limit_closed: int
+    output_limit_closed: int
+    slow_ns: int
+    slow_most: int
+    def __init__(self) -> None: ...
+    @property
+    def errors(self) -> dict[bytes, int]: ...
+    @property
+    def rates(self) -> Rates: ...
+    @property
+    def slow_log(self) -> deque[tuple[int, int, int, list[bytes], bytes, bytes]]: ...
+    def count_error(self, text: bytes) -> int: ...
+    def log_slow(self, client: Client, argv: list[bytes], nanoseconds: int, now_ms: int) -> None: ...
+    def sample_rates(self, now_ms: int) -> None: ...
+    def reset(self) -> None: ...

@@ -1,0 +1,60 @@
+"""What the engine counts: commands, errors by their code, look-ups, and the commands that were slow."""
+
+cimport cython
+
+from collections import deque
+
+from headrace.engine.rates import Rates
+
+cdef enum:
+    SLOW_ARGUMENTS = 32         # of a slow command, as much is kept
+    SLOW_TEXT = 128
+    ERROR_CODES = 128           # more codes than this are a client's nonsense
+
+
+@cython.final
+cdef class Stats:
+    """Counters that INFO shows and CONFIG RESETSTAT sets back."""
+
+    def __init__(self):
+        self.slow_ns = 10_000_000
+        self.slow_most = 128
+        self.errors = {}
+        self.rates = Rates()
+        self.slow_log = deque()
+
+    cpdef int count_error(self, bytes text) except -1:
+        """Count an error reply under its code, the first word."""
+        cdef bytes code = text.split(b" ", 1)[0]
+        self.error_replies += 1
+        if code in self.errors or len(self.errors) < ERROR_CODES:
+            self.errors[code] = self.errors.get(code, 0) + 1
+        return 0
+
+    def log_slow(self, client, argv: list, nanoseconds: int, now_ms: int) -> None:
+        """Keep a slow command: (number, Unix seconds, µs, arguments, address, client name), newest first."""
+        shown = []
+        for text in argv[:SLOW_ARGUMENTS]:
+            if len(text) > SLOW_TEXT:
+                text = text[:SLOW_TEXT] + b"... (%d more bytes)" % (len(text) - SLOW_TEXT)
+            shown.append(text)
+        if len(argv) > SLOW_ARGUMENTS:
+            shown[SLOW_ARGUMENTS - 1] = b"... (%d more arguments)" % (len(argv) - SLOW_ARGUMENTS + 1)
+        self.slow_log.appendleft(
+            (self.next_slow_id, now_ms // 1000, nanoseconds // 1000, shown, client.address, client.name)
+        )
+        self.next_slow_id += 1
+        while len(self.slow_log) > self.slow_most:
+            self.slow_log.pop()
+
+    def sample_rates(self, now_ms: int) -> None:
+        """Look at the counters from which the rates of INFO are taken, some ten times a second."""
+        self.rates.sample(now_ms, (self.commands, self.bytes_in, self.bytes_out))
+
+    def reset(self) -> None:
+        """Begin to count again; the slow log stays."""
+        self.commands = self.connections = self.rejected_connections = self.hits = self.misses = 0
+        self.expired = self.error_replies = self.bytes_in = self.bytes_out = 0
+        self.query_limit_closed = self.output_limit_closed = 0
+        self.errors = {}
+        self.rates = Rates()
