@@ -1,0 +1,70 @@
+"""An engine in the test's own process: a clock to set, clients without sockets, and the effects, which none sees."""
+
+from headrace.engine.engine import Engine
+
+from headrace.commands.all import TABLE
+from headrace.engine.channel import ChannelFigures
+from headrace.engine.config import Config
+
+Effect = tuple[int, list[bytes]]
+
+
+class Nowhere:
+    """The host's side of a client that nothing is behind."""
+
+    def flush(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def figures(self) -> ChannelFigures:
+        return ChannelFigures(0, 0, 0, 0, 0, 0)
+
+
+class InProcessClient:
+    """A client of an engine. A command that waits has no reply yet."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.client = engine.connect(Nowhere())
+
+    def run(self, *words: str | bytes | int) -> bytes:
+        """Run a command and return what there is of its reply, raw."""
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        self._engine.execute(self.client, argv)
+        return self.reply()
+
+    def reply(self) -> bytes:
+        return b"".join(self.client.reply.take())
+
+    @property
+    def waits(self) -> bool:
+        return self.client.wait is not None
+
+
+class InProcess(InProcessClient):
+    """An engine, its clock, its effects, and a first client."""
+
+    def __init__(self) -> None:
+        engine = Engine(Config(), TABLE)
+        super().__init__(engine)
+        self.engine = engine
+        self._effects: list[Effect] = []
+        self.engine.effect_sink = self._effects.extend
+
+    def connect(self) -> InProcessClient:
+        return InProcessClient(self.engine)
+
+    def set_clock(self, now_ms: int) -> None:
+        """Let it be this time from now on, without anything noticing yet."""
+        self.engine.clock = lambda: now_ms
+
+    def take_effects(self) -> list[Effect]:
+        """Return the effects since the last time, each with the number of its database."""
+        taken = list(self._effects)
+        self._effects.clear()
+        return taken
