@@ -1,0 +1,166 @@
+"""Commands about the server as a whole: its clock, its end, and its place among others, which is alone."""
+
+import time
+
+from headrace.commands.help import bad_subcommand, reply_help
+from headrace.commands.table import command, container
+from headrace.engine.engine import REPLICAS, Call, Flag
+from headrace.engine.errors import SYNTAX, CommandError
+
+_QUIET = Flag.LOADING | Flag.STALE
+_ADMIN = Flag.ADMIN | Flag.NO_SCRIPT | Flag.STALE
+_INT64_MAX = 2**63 - 1
+_NO_CLUSTER = b"ERR This instance has cluster support disabled"
+
+
+# --- time and end ----------------------------------------------------------------------------------------------
+
+
+@command("time", arity=1, flags=_QUIET | Flag.FAST, since="2.6.0", group="server")
+def time_(call: Call) -> None:
+    """Reply the Unix time: seconds, and microseconds of the second that has begun."""
+    microseconds = time.time_ns() // 1000 if call.engine.clock is None else call.now_ms * 1000
+    call.reply.array(2)
+    call.reply.bulk(b"%d" % (microseconds // 1_000_000))
+    call.reply.bulk(b"%d" % (microseconds % 1_000_000))
+
+
+@command("lastsave", arity=1, flags=_QUIET | Flag.FAST, since="1.0.0", group="server")
+def lastsave(call: Call) -> None:
+    """Reply when the data was last saved, in Unix seconds; the start of the server counts as that."""
+    call.reply.integer(call.engine.started_ms // 1000)
+
+
+@command(
+    "shutdown [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]",
+    arity=-1,
+    flags=_ADMIN | Flag.LOADING | Flag.NO_MULTI | Flag.ALLOW_BUSY,
+    since="1.0.0",
+    group="server",
+)
+def shutdown(call: Call) -> None:
+    """End the server; there is a reply only where it goes on."""
+    options = [word.lower() for word in call.argv[1:]]
+    known = {b"nosave", b"save", b"now", b"force", b"abort"}
+    if not known.issuperset(options) or {b"nosave", b"save"} <= set(options):
+        raise CommandError(SYNTAX)
+    if b"abort" in options:
+        if len(options) > 1:
+            raise CommandError(SYNTAX)
+        raise CommandError(b"ERR No shutdown in progress.")
+    if call.engine.shutdown_hook is None:
+        raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    call.client.closing = True
+    call.engine.shutdown_hook(b"save" in options if {b"nosave", b"save"} & set(options) else None)
+
+
+# --- replicas, of which there are none ---------------------------------------------------------------------------
+
+
+@command("wait numreplicas timeout", arity=3, flags=Flag.NO_SCRIPT, since="3.0.0", group="generic")
+def wait(call: Call) -> None:
+    """Wait until so many replicas have what was written, and reply how many have: none, when the time is up."""
+    replicas = call.integer(1)
+    timeout = call.integer(2, b"ERR timeout is not an integer or out of range")
+    if timeout < 0:
+        raise CommandError(b"ERR timeout is negative")
+    if timeout > _INT64_MAX - call.now_ms:
+        raise CommandError(b"ERR timeout is out of range")
+    if replicas > 0 and call.may_block():
+        call.block([], REPLICAS, timeout, False, call.argv)
+    else:
+        call.reply.integer(0)
+
+
+def _follow(call: Call) -> None:
+    if [word.lower() for word in call.argv[1:]] != [b"no", b"one"]:
+        raise CommandError(b"ERR this server can not be a replica; only REPLICAOF NO ONE is accepted")
+    call.reply.ok()
+
+
+@command("replicaof host port", arity=3, flags=_ADMIN, since="5.0.0", group="server")
+def replicaof(call: Call) -> None:
+    """Accept NO ONE, for this server follows nobody."""
+    _follow(call)
+
+
+@command("slaveof host port", arity=3, flags=_ADMIN, since="1.0.0", group="server")
+def slaveof(call: Call) -> None:
+    """Accept NO ONE, as REPLICAOF does."""
+    _follow(call)
+
+
+@command("role", arity=1, flags=_QUIET | Flag.NO_SCRIPT | Flag.FAST, since="2.8.12", group="server")
+def role(call: Call) -> None:
+    """Reply the part of this server in replication: a master, at offset 0, without replicas."""
+    call.reply.array(3)
+    call.reply.bulk(b"master")
+    call.reply.integer(0)
+    call.reply.array(0)
+
+
+# --- the cluster, which this server is no part of ----------------------------------------------------------------
+
+
+def _no_cluster(_: Call) -> None:
+    """Refuse: this server is no part of a cluster."""
+    raise CommandError(_NO_CLUSTER)
+
+
+container("cluster", since="3.0.0", group="cluster", summary="Refuse: this server is no part of a cluster.")
+for _syntax, _arity, _since in (
+    ("cluster|countkeysinslot slot", 3, "3.0.0"),
+    ("cluster|getkeysinslot slot count", 4, "3.0.0"),
+    ("cluster|info", 2, "3.0.0"),
+    ("cluster|keyslot key", 3, "3.0.0"),
+    ("cluster|links", 2, "7.0.0"),
+    ("cluster|myid", 2, "3.0.0"),
+    ("cluster|nodes", 2, "3.0.0"),
+    ("cluster|shards", 2, "7.0.0"),
+    ("cluster|slots", 2, "3.0.0"),
+):
+    command(_syntax, arity=_arity, flags=Flag.STALE, since=_since, group="cluster")(_no_cluster)
+for _name in ("readonly", "readwrite"):
+    command(_name, arity=1, flags=_QUIET | Flag.FAST, since="3.0.0", group="cluster")(_no_cluster)
+
+
+@command("cluster|help", arity=2, flags=_QUIET, since="5.0.0", group="cluster")
+def cluster_help(call: Call) -> None:
+    """Reply what CLUSTER can do."""
+    reply_help(call)
+
+
+# --- scripts, of which there are none to flush -------------------------------------------------------------------
+
+container("function", since="7.0.0", group="scripting", summary="Flush functions, of which there are none.")
+container("script", since="2.6.0", group="scripting", summary="Flush scripts, of which there are none.")
+
+
+@command("function|flush [ASYNC|SYNC]", arity=-2, flags=Flag.WRITE | Flag.NO_SCRIPT, since="7.0.0", group="scripting")
+def function_flush(call: Call) -> None:
+    """Have no functions any more, as before."""
+    if call.argc > 3:
+        raise bad_subcommand(call)
+    if call.argc == 3 and call.argv[2].lower() not in (b"async", b"sync"):
+        raise CommandError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+    call.reply.ok()
+
+
+@command("function|help", arity=2, flags=_QUIET, since="7.0.0", group="scripting")
+def function_help(call: Call) -> None:
+    """Reply what FUNCTION can do."""
+    reply_help(call)
+
+
+@command("script|flush [ASYNC|SYNC]", arity=-2, flags=Flag.NO_SCRIPT, since="2.6.0", group="scripting")
+def script_flush(call: Call) -> None:
+    """Have no scripts any more, as before."""
+    if call.argc > 3 or (call.argc == 3 and call.argv[2].lower() not in (b"async", b"sync")):
+        raise CommandError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+    call.reply.ok()
+
+
+@command("script|help", arity=2, flags=_QUIET, since="5.0.0", group="scripting")
+def script_help(call: Call) -> None:
+    """Reply what SCRIPT can do."""
+    reply_help(call)

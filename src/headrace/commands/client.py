@@ -1,0 +1,387 @@
+"""CLIENT: connections, seen and steered from a connection."""
+
+from headrace.commands.connection import is_one_word, set_client_name
+from headrace.commands.help import bad_subcommand, reply_help
+from headrace.commands.table import command, container
+from headrace.engine.client import Client, ReplyMode
+from headrace.engine.engine import Call, Flag
+from headrace.engine.errors import SYNTAX, CommandError, quoted
+
+_PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
+_ADMIN = _PLAIN | Flag.ADMIN
+
+_TYPES = (b"normal", b"slave", b"replica", b"pubsub", b"master")
+_ID_TOO_SMALL = b"ERR client-id should be greater than 0"
+_INT64_MAX = 2**63 - 1
+
+container("client", since="2.4.0", group="connection", summary="See and steer connections.")
+
+
+def _switch(call: Call, index: int) -> bool:
+    word = call.argv[index].lower()
+    if word not in (b"on", b"off"):
+        raise CommandError(SYNTAX)
+    return word == b"on"
+
+
+# --- who they are ----------------------------------------------------------------------------------------------
+
+
+@command("client|id", arity=2, flags=_PLAIN, since="5.0.0", group="connection")
+def client_id(call: Call) -> None:
+    """Reply the number of this connection; later ones have greater numbers."""
+    call.reply.integer(call.client.id)
+
+
+@command("client|getname", arity=2, flags=_PLAIN, since="2.6.9", group="connection")
+def client_getname(call: Call) -> None:
+    """Reply the name of this connection; nil where it has none."""
+    if call.client.name:
+        call.reply.bulk(call.client.name)
+    else:
+        call.reply.null()
+
+
+@command("client|setname connection-name", arity=3, flags=_PLAIN, since="2.6.9", group="connection")
+def client_setname(call: Call) -> None:
+    """Name this connection; the empty name is none."""
+    set_client_name(call.client, call.argv[2])
+    call.reply.ok()
+
+
+@command("client|setinfo LIB-NAME libname | LIB-VER libver", arity=4, flags=_PLAIN, since="7.2.0", group="connection")
+def client_setinfo(call: Call) -> None:
+    """Say which client library this connection belongs to."""
+    attribute, value = call.argv[2].lower(), call.argv[3]
+    if attribute not in (b"lib-name", b"lib-ver"):
+        raise CommandError(b"ERR Unrecognized option '%s'" % quoted(call.argv[2]))
+    if not is_one_word(value):
+        raise CommandError(b"ERR %s cannot contain spaces, newlines or special characters." % attribute)
+    if attribute == b"lib-name":
+        call.client.library_name = value
+    else:
+        call.client.library_version = value
+    call.reply.ok()
+
+
+def _flags_of(client: Client) -> str:
+    flags = ""
+    if client.queue is not None:
+        flags += "x"
+    if client.wait is not None or client.postponed is not None:
+        flags += "b"
+    if client.watch_failed:
+        flags += "d"
+    if client.closing:
+        flags += "c"
+    if client.address.startswith(b"/"):
+        flags += "U"
+    if client.no_evict:
+        flags += "e"
+    if client.no_touch:
+        flags += "T"
+    return flags or "N"
+
+
+def _line_of(call: Call, client: Client) -> bytes:
+    """Describe a connection in one line: what it is, does and costs."""
+    figures = client.channel.figures()
+    argument_bytes = sum(map(len, call.argv)) if client is call.client else 0
+    queued = client.queue or []
+    queued_bytes = sum(len(argument) for _, argv in queued for argument in argv)
+    written = client.reply.written()
+    total = figures.received + figures.room + argument_bytes + queued_bytes + written + figures.unsent
+    fields = {
+        "id": client.id,
+        "addr": client.address.decode(),
+        "laddr": client.local_address.decode(),
+        "fd": figures.descriptor,
+        "name": client.name.decode(),
+        "age": max(call.now_ms - client.created_ms, 0) // 1000,
+        "idle": max(call.now_ms - client.active_ms, 0) // 1000,
+        "flags": _flags_of(client),
+        "db": client.db.number,
+        "sub": 0,
+        "psub": 0,
+        "ssub": 0,
+        "multi": -1 if client.queue is None else len(queued),
+        "watch": len(client.watched),
+        "qbuf": figures.received,
+        "qbuf-free": figures.room,
+        "argv-mem": argument_bytes,
+        "multi-mem": queued_bytes,
+        "rbs": written,
+        "rbp": written,
+        "obl": written,
+        "oll": int(figures.unsent > 0),
+        "omem": figures.unsent,
+        "tot-mem": total,
+        "events": "rw" if figures.unsent else "r",
+        "cmd": client.last_command.decode(),
+        "user": client.user.decode(),
+        "redir": -1,
+        "resp": client.reply.protocol,
+        "lib-name": client.library_name.decode(),
+        "lib-ver": client.library_version.decode(),
+        "io-thread": 0,
+        "tot-net-in": figures.bytes_in,
+        "tot-net-out": figures.bytes_out,
+        "tot-cmds": client.commands_run,
+    }
+    return " ".join(f"{name}={value}" for name, value in fields.items()).encode() + b"\n"
+
+
+@command("client|info", arity=2, flags=_PLAIN, since="6.2.0", group="connection")
+def client_info(call: Call) -> None:
+    """Reply the line that CLIENT LIST has for this connection."""
+    call.reply.verbatim(_line_of(call, call.client), b"txt")
+
+
+def _known_type(word: bytes) -> bytes:
+    if word.lower() not in _TYPES:
+        raise CommandError(b"ERR Unknown client type '%s'" % quoted(word))
+    return word.lower()
+
+
+@command(
+    "client|list [TYPE NORMAL|MASTER|REPLICA|PUBSUB] [ID client-id [client-id ...]]",
+    arity=-2,
+    flags=_ADMIN,
+    since="2.4.0",
+    group="connection",
+)
+def client_list(call: Call) -> None:
+    """Reply a line for each connection: all of them, those of a type, or those with these IDs."""
+    clients = list(call.engine.clients.values())
+    option = call.argv[2].lower() if call.argc > 2 else b""
+    if call.argc == 4 and option == b"type":
+        if _known_type(call.argv[3]) != b"normal":
+            clients = []
+    elif call.argc > 3 and option == b"id":
+        ids = [call.integer(i, b"ERR Invalid client ID") for i in range(3, call.argc)]
+        clients = [call.engine.clients[each] for each in ids if each in call.engine.clients]
+    elif call.argc != 2:
+        raise CommandError(SYNTAX)
+    call.reply.verbatim(b"".join(_line_of(call, client) for client in clients), b"txt")
+
+
+# --- ending and unblocking them --------------------------------------------------------------------------------
+
+
+@command(
+    "client|kill ip:port | [ID client-id] [TYPE NORMAL|MASTER|REPLICA|PUBSUB] [USER username] [ADDR ip:port] "
+    "[LADDR ip:port] [SKIPME YES|NO] [MAXAGE seconds]",
+    arity=-3,
+    flags=_ADMIN,
+    since="2.4.0",
+    group="connection",
+)
+def client_kill(call: Call) -> None:
+    """Close the connection from an address, or all that pass the filters, and reply how many that were.
+
+    With filters this connection itself is spared, unless SKIPME says no.
+    """
+    if call.argc == 3:
+        if not _kill(call, [client for client in _clients(call) if client.address == call.argv[2]]):
+            raise CommandError(b"ERR No such client")
+        call.reply.ok()
+        return
+    chosen = _Filter(call)
+    call.reply.integer(_kill(call, [client for client in _clients(call) if chosen.passes(client)]))
+
+
+def _clients(call: Call) -> list[Client]:
+    return list(call.engine.clients.values())
+
+
+class _Filter:
+    """Which connections CLIENT KILL means; what is None does not matter."""
+
+    def __init__(self, call: Call) -> None:
+        self.id: int | None = None
+        self.born_until_ms: int | None = None
+        self.normal = True  # every connection is
+        self.address: bytes | None = None
+        self.local_address: bytes | None = None
+        self.spared: Client | None = call.client
+        for i in range(2, call.argc, 2):
+            if i + 1 == call.argc:
+                raise CommandError(SYNTAX)
+            self._take(call, i + 1)
+
+    def _take(self, call: Call, at: int) -> None:
+        option, value = call.argv[at - 1].lower(), call.argv[at]
+        if option == b"id":
+            self.id = call.integer(at, _ID_TOO_SMALL)
+            if self.id < 1:
+                raise CommandError(_ID_TOO_SMALL)
+        elif option == b"maxage":
+            seconds = call.integer(at, b"ERR maxage is not an integer or out of range")
+            if seconds < 1:
+                raise CommandError(b"ERR maxage should be greater than 0")
+            self.born_until_ms = call.now_ms - seconds * 1000
+        elif option == b"type":
+            self.normal = _known_type(value) == b"normal"
+        elif option == b"addr":
+            self.address = value
+        elif option == b"laddr":
+            self.local_address = value
+        elif option == b"user":
+            if value != b"default":
+                raise CommandError(b"ERR No such user '%s'" % quoted(value))
+        elif option == b"skipme" and value.lower() in (b"yes", b"no"):
+            self.spared = call.client if value.lower() == b"yes" else None
+        else:
+            raise CommandError(SYNTAX)
+
+    def passes(self, client: Client) -> bool:
+        """Whether a connection is meant."""
+        return (
+            self.normal
+            and client is not self.spared
+            and self.id in (None, client.id)
+            and self.address in (None, client.address)
+            and self.local_address in (None, client.local_address)
+            and (self.born_until_ms is None or client.created_ms <= self.born_until_ms)
+        )
+
+
+def _kill(call: Call, clients: list[Client]) -> int:
+    """Close connections, the one that asks after its reply; return how many."""
+    for client in clients:
+        if client is call.client:
+            client.closing = True
+        else:
+            call.engine.disconnect(client)
+            client.channel.close()
+    return len(clients)
+
+
+@command("client|unblock client-id [TIMEOUT|ERROR]", arity=-3, flags=_ADMIN, since="5.0.0", group="connection")
+def client_unblock(call: Call) -> None:
+    """Let a blocked connection go on, as after its timeout or with an error, and reply 1, or 0 if it is not blocked."""
+    error = None
+    if call.argc > 4:
+        raise bad_subcommand(call)
+    if call.argc > 3:
+        reason = call.argv[3].lower()
+        if reason not in (b"timeout", b"error"):
+            raise CommandError(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+        if reason == b"error":
+            error = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
+    client = call.engine.clients.get(call.integer(2))
+    if client is None or client.wait is None:
+        call.reply.integer(0)
+        return
+    call.engine.release(client, error)
+    call.reply.integer(1)
+
+
+@command("client|pause timeout [WRITE|ALL]", arity=-3, flags=_ADMIN, since="3.0.0", group="connection")
+def client_pause(call: Call) -> None:
+    """Hold back all commands, or only those that write, for so many milliseconds."""
+    writes_only = False
+    if call.argc > 4:
+        raise bad_subcommand(call)
+    if call.argc > 3:
+        mode = call.argv[3].lower()
+        if mode not in (b"write", b"all"):
+            raise CommandError(b"ERR CLIENT PAUSE mode must be WRITE or ALL")
+        writes_only = mode == b"write"
+    timeout = call.integer(2, b"ERR timeout is not an integer or out of range")
+    if timeout < 0:
+        raise CommandError(b"ERR timeout is negative")
+    if timeout > _INT64_MAX - call.now_ms:
+        raise CommandError(b"ERR timeout is out of range")
+    call.engine.pause(call.now_ms + timeout, writes_only)
+    call.reply.ok()
+
+
+@command("client|unpause", arity=2, flags=_ADMIN, since="6.2.0", group="connection")
+def client_unpause(call: Call) -> None:
+    """Let commands go on that CLIENT PAUSE holds back."""
+    call.engine.unpause()
+    call.reply.ok()
+
+
+# --- how this one is treated -----------------------------------------------------------------------------------
+
+
+@command("client|reply ON|OFF|SKIP", arity=3, flags=_PLAIN, since="3.2.0", group="connection")
+def client_reply(call: Call) -> None:
+    """Send replies to this connection, or send none, or not that of the next command."""
+    mode = call.argv[2].lower()
+    client = call.client
+    if mode == b"on":
+        client.reply_mode = ReplyMode.REPLY_ON
+        call.reply.ok()
+    elif mode == b"off":
+        client.reply_mode = ReplyMode.REPLY_OFF
+    elif mode != b"skip":
+        raise CommandError(SYNTAX)
+    elif client.reply_mode != ReplyMode.REPLY_OFF:
+        client.reply_mode = ReplyMode.REPLY_SKIP_NEXT
+
+
+@command("client|no-evict ON|OFF", arity=3, flags=_ADMIN, since="7.0.0", group="connection")
+def client_no_evict(call: Call) -> None:
+    """Never close this connection to save memory."""
+    call.client.no_evict = _switch(call, 2)
+    call.reply.ok()
+
+
+@command("client|no-touch ON|OFF", arity=3, flags=_PLAIN, since="7.2.0", group="connection")
+def client_no_touch(call: Call) -> None:
+    """Let what this connection reads count as untouched."""
+    call.client.no_touch = _switch(call, 2)
+    call.reply.ok()
+
+
+# --- tracking, which this server does not do --------------------------------------------------------------------
+
+
+@command(
+    "client|tracking ON|OFF [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+    arity=-3,
+    flags=_PLAIN,
+    since="6.0.0",
+    group="connection",
+)
+def client_tracking(call: Call) -> None:
+    """Leave tracking off; nothing is told about keys that a client may have cached."""
+    if _switch(call, 2):
+        raise CommandError(b"ERR client tracking is not supported by this server")
+    call.reply.ok()
+
+
+@command("client|caching YES|NO", arity=3, flags=_PLAIN, since="6.0.0", group="connection")
+def client_caching(_: Call) -> None:
+    """Refuse, as wherever tracking is off."""
+    raise CommandError(
+        b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+    )
+
+
+@command("client|trackinginfo", arity=2, flags=_PLAIN, since="6.2.0", group="connection")
+def client_trackinginfo(call: Call) -> None:
+    """Reply how this connection is tracked: it is not."""
+    call.reply.map(3)
+    call.reply.bulk(b"flags")
+    call.reply.set(1)
+    call.reply.bulk(b"off")
+    call.reply.bulk(b"redirect")
+    call.reply.integer(-1)
+    call.reply.bulk(b"prefixes")
+    call.reply.array(0)
+
+
+@command("client|getredir", arity=2, flags=_PLAIN, since="6.0.0", group="connection")
+def client_getredir(call: Call) -> None:
+    """Reply where notes on cached keys go: -1, as wherever tracking is off."""
+    call.reply.integer(-1)
+
+
+@command("client|help", arity=2, flags=Flag.LOADING | Flag.STALE, since="5.0.0", group="connection")
+def client_help(call: Call) -> None:
+    """Reply what CLIENT can do."""
+    reply_help(call)

@@ -1,0 +1,150 @@
+"""What only proxies, routers and clients of clusters ask of a command: how it treats its keys, and tips for them.
+
+Both are in the words of COMMAND INFO. How a key is treated begins with RO, RW, OW (overwritten) or RM (removed); then
+whether its value is shown to the client (access), and what may happen to it (insert, update, delete).
+"""
+
+from typing import Final
+
+from headrace.engine.engine import Command, Flag
+
+_UNREAD = ("RO",)
+_SHOWN = ("RO", "access")
+_ADDED_TO = ("RW", "insert")
+_CHANGED = ("RW", "update")
+_TAKEN_FROM = ("RW", "delete")
+_TAKEN_AND_SHOWN = ("RW", "access", "delete")
+
+KeyAccess = tuple[str, ...]
+
+# One for all keys of the command, or one for each. Others: SHOWN where the command reads, CHANGED where it writes.
+_KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
+    b"blpop": (_TAKEN_AND_SHOWN,),
+    b"brpop": (_TAKEN_AND_SHOWN,),
+    b"copy": (_SHOWN, ("OW", "update")),
+    b"del": (("RM", "delete"),),
+    b"exists": (_UNREAD,),
+    b"llen": (_UNREAD,),
+    b"lpop": (_TAKEN_AND_SHOWN,),
+    b"lpush": (_ADDED_TO,),
+    b"memory|usage": (_UNREAD,),
+    b"move": (("RW", "access", "update"),),
+    b"object|encoding": (_UNREAD,),
+    b"object|freq": (_UNREAD,),
+    b"object|idletime": (_UNREAD,),
+    b"object|refcount": (_UNREAD,),
+    b"rename": (_TAKEN_AND_SHOWN, ("OW", "update")),
+    b"renamenx": (_TAKEN_AND_SHOWN, ("OW", "insert")),
+    b"restore": (("OW", "update"),),
+    b"rpop": (_TAKEN_AND_SHOWN,),
+    b"rpush": (_ADDED_TO,),
+    b"sadd": (_ADDED_TO,),
+    b"scard": (_UNREAD,),
+    b"set": (("RW", "access", "update", "variable_flags"),),
+    b"sismember": (_UNREAD,),
+    b"srem": (_TAKEN_FROM,),
+    b"touch": (_UNREAD,),
+    b"type": (_UNREAD,),
+    b"unlink": (("RM", "delete"),),
+    b"watch": (_UNREAD,),
+    b"xackdel": (_TAKEN_FROM,),
+    b"xautoclaim": (_TAKEN_FROM,),
+    b"xdel": (_TAKEN_FROM,),
+    b"xdelex": (_TAKEN_FROM,),
+    b"xgroup|create": (_ADDED_TO,),
+    b"xgroup|createconsumer": (_ADDED_TO,),
+    b"xgroup|delconsumer": (_TAKEN_FROM,),
+    b"xgroup|destroy": (_TAKEN_FROM,),
+    b"xlen": (_UNREAD,),
+    b"xreadgroup": (_SHOWN,),
+    b"xtrim": (_TAKEN_FROM,),
+}
+
+# Commands whose keys follow a word: the word, and from where to look for it.
+_KEYWORDS: Final[dict[bytes, tuple[bytes, int]]] = {b"xread": (b"STREAMS", 1), b"xreadgroup": (b"STREAMS", 4)}
+
+_VARIES = "nondeterministic_output"
+_ANY_ORDER = "nondeterministic_output_order"
+_ALL_NODES = "request_policy:all_nodes"
+_ALL_SHARDS = "request_policy:all_shards"
+_BY_SHARD = "request_policy:multi_shard"
+_ALL_SUCCEEDED = "response_policy:all_succeeded"
+_SUM = "response_policy:agg_sum"
+_SPECIAL = "response_policy:special"
+
+_TIPS: Final[dict[bytes, tuple[str, ...]]] = {
+    b"client|info": (_VARIES,),
+    b"client|list": (_VARIES,),
+    b"cluster|getkeysinslot": (_VARIES,),
+    b"cluster|info": (_VARIES,),
+    b"cluster|links": (_VARIES,),
+    b"cluster|nodes": (_VARIES,),
+    b"cluster|shards": (_VARIES,),
+    b"cluster|slots": (_VARIES,),
+    b"command": (_ANY_ORDER,),
+    b"command|docs": (_ANY_ORDER,),
+    b"command|info": (_ANY_ORDER,),
+    b"command|list": (_ANY_ORDER,),
+    b"config|set": (_ALL_NODES, _ALL_SUCCEEDED),
+    b"dbsize": (_ALL_SHARDS, _SUM),
+    b"del": (_BY_SHARD, _SUM),
+    b"dump": (_VARIES,),
+    b"exists": (_BY_SHARD, _SUM),
+    b"flushall": (_ALL_SHARDS, _ALL_SUCCEEDED),
+    b"flushdb": (_ALL_SHARDS, _ALL_SUCCEEDED),
+    b"function|flush": (_ALL_SHARDS, _ALL_SUCCEEDED),
+    b"info": (_VARIES, _ALL_SHARDS, _SPECIAL),
+    b"keys": (_ALL_SHARDS, _ANY_ORDER),
+    b"lastsave": (_VARIES,),
+    b"latency|doctor": (_VARIES, _ALL_NODES, _SPECIAL),
+    b"latency|graph": (_VARIES, _ALL_NODES, _SPECIAL),
+    b"latency|histogram": (_VARIES, _ALL_NODES, _SPECIAL),
+    b"latency|history": (_VARIES, _ALL_NODES, _SPECIAL),
+    b"latency|latest": (_VARIES, _ALL_NODES, _SPECIAL),
+    b"latency|reset": (_ALL_NODES, _ALL_SUCCEEDED),
+    b"memory|doctor": (_VARIES, _ALL_SHARDS, _SPECIAL),
+    b"memory|malloc-stats": (_VARIES, _ALL_SHARDS, _SPECIAL),
+    b"memory|purge": (_ALL_SHARDS, _ALL_SUCCEEDED),
+    b"memory|stats": (_VARIES, _ALL_SHARDS, _SPECIAL),
+    b"object|encoding": (_VARIES,),
+    b"object|freq": (_VARIES,),
+    b"object|idletime": (_VARIES,),
+    b"object|refcount": (_VARIES,),
+    b"ping": (_ALL_SHARDS, _ALL_SUCCEEDED),
+    b"pttl": (_VARIES,),
+    b"randomkey": (_ALL_SHARDS, _VARIES),
+    b"scan": (_VARIES, "request_policy:special"),
+    b"script|flush": (_ALL_NODES, _ALL_SUCCEEDED),
+    b"slowlog|get": (_ALL_NODES, _VARIES),
+    b"slowlog|len": (_ALL_NODES, _SUM, _VARIES),
+    b"slowlog|reset": (_ALL_NODES, _ALL_SUCCEEDED),
+    b"smembers": (_ANY_ORDER,),
+    b"time": (_VARIES,),
+    b"touch": (_BY_SHARD, _SUM),
+    b"ttl": (_VARIES,),
+    b"unlink": (_BY_SHARD, _SUM),
+    b"wait": (_ALL_SHARDS, "response_policy:agg_min"),
+    b"xadd": (_VARIES,),
+    b"xautoclaim": (_VARIES,),
+    b"xclaim": (_VARIES,),
+    b"xinfo|consumers": (_VARIES,),
+    b"xpending": (_VARIES,),
+    b"xtrim": (_VARIES,),
+}
+
+
+def tips_of(command: Command) -> tuple[str, ...]:
+    """Tell what to mind when the command is sent to several servers, or its reply compared."""
+    return _TIPS.get(command.name, ())
+
+
+def key_access(command: Command) -> tuple[KeyAccess, ...]:
+    """How the command treats its keys: one for all of them, or one for each; empty where it has none."""
+    if command.keys is None and command.find_keys is None:
+        return ()
+    return _KEY_ACCESS.get(command.name, (_CHANGED if command.flags & Flag.WRITE else _SHOWN,))
+
+
+def key_word(command: Command) -> tuple[bytes, int] | None:
+    """Find the word in front of the keys, and from where to look for it; None where keys have fixed places."""
+    return _KEYWORDS.get(command.name)

@@ -1,0 +1,181 @@
+"""Commands of a connection: who it is, which database it uses, and which protocol it speaks."""
+
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final
+
+from headrace.commands.table import command
+from headrace.engine.client import Client, ReplyMode
+from headrace.engine.engine import Call, Engine, Flag
+from headrace.engine.errors import SYNTAX, CommandError, quoted, wrong_arity
+
+REDIS_VERSION: Final = b"8.10.0"  # the Redis whose behaviour this is; clients decide by it what they may ask for
+
+_HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
+_DEFAULT_USER = b"default"
+_WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
+_NO_PASSWORD = (
+    b"ERR AUTH <password> called without any password configured for the default user. "
+    b"Are you sure your configuration is correct?"
+)
+_HELLO_FIRST = (
+    b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+    b"<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+)
+_BAD_NAME = b"ERR Client names cannot contain spaces, newlines or special characters."
+_INT_MAX = 2**31 - 1
+
+
+# --- echoes ----------------------------------------------------------------------------------------------------
+
+
+@command("ping [message]", arity=-1, flags=Flag.FAST, since="1.0.0", group="connection")
+def ping(call: Call) -> None:
+    """Reply PONG, or the message."""
+    if call.argc > 2:
+        raise wrong_arity(b"ping")
+    if call.argc == 2:
+        call.reply.bulk(call.argv[1])
+    else:
+        call.reply.simple(b"PONG")
+
+
+@command("echo message", arity=2, flags=Flag.FAST | Flag.LOADING | Flag.STALE, since="1.0.0", group="connection")
+def echo(call: Call) -> None:
+    """Reply the message."""
+    call.reply.bulk(call.argv[1])
+
+
+# --- state -----------------------------------------------------------------------------------------------------
+
+
+@command("select index", arity=2, flags=Flag.FAST | Flag.LOADING | Flag.STALE, since="1.0.0", group="connection")
+def select(call: Call) -> None:
+    """Use another database from now on."""
+    index = call.integer(1)
+    if not -_INT_MAX - 1 <= index <= _INT_MAX:
+        raise CommandError(b"ERR value is out of range, value must between %d and %d" % (-_INT_MAX - 1, _INT_MAX))
+    if not 0 <= index < len(call.engine.databases):
+        raise CommandError(b"ERR DB index is out of range")
+    call.client.db = call.engine.databases[index]
+    call.reply.ok()
+
+
+@command("quit", arity=-1, flags=_HANDSHAKE | Flag.IN_MULTI, since="1.0.0", group="connection")
+def quit_(call: Call) -> None:
+    """Close the connection once what was replied has left."""
+    call.client.closing = True
+    call.reply.ok()
+
+
+@command("reset", arity=1, flags=_HANDSHAKE | Flag.IN_MULTI, since="6.2.0", group="connection")
+def reset(call: Call) -> None:
+    """Make the connection like a new one: no transaction, no watched keys, no name, database 0, RESP2.
+
+    A client that had to authenticate has to do so again.
+    """
+    client = call.client
+    client.discard_transaction()
+    client.db = call.engine.databases[0]
+    client.name = b""
+    client.no_evict = client.no_touch = False
+    client.authenticated = not call.engine.config["requirepass"]
+    client.reply.protocol = 2
+    if client.reply_mode == ReplyMode.REPLY_OFF:
+        client.reply_mode = ReplyMode.REPLY_ON
+    call.reply.simple(b"RESET")
+
+
+# --- the handshake ---------------------------------------------------------------------------------------------
+
+
+def set_client_name(client: Client, name: bytes) -> None:
+    """Name a connection, or with an empty name, not any more."""
+    if not is_one_word(name):
+        raise CommandError(_BAD_NAME)
+    client.name = name
+
+
+def is_one_word(text: bytes) -> bool:
+    """Whether a text can stand in a line of CLIENT LIST: visible ASCII, no spaces."""
+    return all(0x21 <= byte <= 0x7E for byte in text)
+
+
+def _authenticate(engine: Engine, client: Client, user: bytes, password: bytes) -> None:
+    required = engine.config["requirepass"]
+    # Digests have one length, so that the time to compare them tells nothing of the password.
+    right = not required or compare_digest(sha256(password).digest(), sha256(required).digest())
+    if user != _DEFAULT_USER or not right:
+        raise CommandError(_WRONG_PASSWORD)
+    client.authenticated = True
+
+
+def _take_secret(call: Call, index: int) -> bytes:
+    """Take an argument that the slow log must not show."""
+    secret = call.argv[index]
+    call.argv[index] = b"(redacted)"
+    return secret
+
+
+@command("auth [username] password", arity=-2, flags=_HANDSHAKE, since="1.0.0", group="connection")
+def auth(call: Call) -> None:
+    """Authenticate the connection with the password that `requirepass` asks for."""
+    if call.argc > 3:
+        raise CommandError(SYNTAX)
+    user = _take_secret(call, 1) if call.argc == 3 else _DEFAULT_USER
+    password = _take_secret(call, call.argc - 1)
+    if call.argc == 2 and not call.engine.config["requirepass"]:
+        raise CommandError(_NO_PASSWORD)
+    _authenticate(call.engine, call.client, user, password)
+    call.reply.ok()
+
+
+@command(
+    "hello [protover [AUTH username password] [SETNAME clientname]]",
+    arity=-1,
+    flags=_HANDSHAKE,
+    since="6.0.0",
+    group="connection",
+)
+def hello(call: Call) -> None:
+    """Reply what this server is; switch to a version of the protocol, authenticate, and name the connection."""
+    client = call.client
+    protocol = client.reply.protocol
+    name = None
+    if call.argc > 1:
+        protocol = call.integer(1, b"ERR Protocol version is not an integer or out of range")
+        if protocol not in (2, 3):
+            raise CommandError(b"NOPROTO unsupported protocol version")
+    i = 2
+    while i < call.argc:
+        option = call.argv[i].lower()
+        if option == b"auth" and i + 2 < call.argc:
+            _authenticate(call.engine, client, _take_secret(call, i + 1), _take_secret(call, i + 2))
+            i += 3
+        elif option == b"setname" and i + 1 < call.argc:
+            name = call.argv[i + 1]
+            if not is_one_word(name):
+                raise CommandError(_BAD_NAME)
+            i += 2
+        else:
+            raise CommandError(b"ERR Syntax error in HELLO option '%s'" % quoted(call.argv[i]))
+    if not client.authenticated:
+        raise CommandError(_HELLO_FIRST)
+    if name is not None:
+        set_client_name(client, name)
+    client.reply.protocol = protocol
+    call.reply.map(7)
+    call.reply.bulk(b"server")
+    call.reply.bulk(b"redis")
+    call.reply.bulk(b"version")
+    call.reply.bulk(REDIS_VERSION)
+    call.reply.bulk(b"proto")
+    call.reply.integer(protocol)
+    call.reply.bulk(b"id")
+    call.reply.integer(client.id)
+    call.reply.bulk(b"mode")
+    call.reply.bulk(b"standalone")
+    call.reply.bulk(b"role")
+    call.reply.bulk(b"master")
+    call.reply.bulk(b"modules")
+    call.reply.array(0)
