@@ -1,18 +1,17 @@
-"""What all tests share: how long to run, and a real redis-server to compare with."""
+"""What all tests share: how long to run, a Headrace server, and a real redis-server to compare it with."""
 
-import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
+from campaign import LONG
 from hypothesis import HealthCheck, settings
-
-LONG = os.environ.get("HEADRACE_LONG") == "1"
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
@@ -26,6 +25,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def wait_for(client: redis.Redis) -> None:
+    """Return once the server of a client answers."""
+    for _ in range(200):
+        try:
+            client.ping()
+        except redis.ConnectionError:
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail("a server that the tests started does not answer")
 
 
 @pytest.fixture(scope="session")
@@ -45,12 +56,7 @@ def redis_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Re
     )
     client = redis.Redis(port=port, protocol=2)
     try:
-        for _ in range(200):
-            try:
-                client.ping()
-                break
-            except redis.ConnectionError:
-                time.sleep(0.05)
+        wait_for(client)
         yield client
     finally:
         client.close()
@@ -66,3 +72,39 @@ def redis_server(redis_process: redis.Redis) -> redis.Redis:
     redis_process.config_set("stream-node-max-bytes", 4096)
     redis_process.config_set("rdbcompression", "no")
     return redis_process
+
+
+@pytest.fixture(scope="session")
+def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Redis]:
+    """A private Headrace server for the session, in a process of its own."""
+    port = free_port()
+    directory: Path = tmp_path_factory.mktemp("headrace")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--enable-debug-command", "yes"],
+        cwd=directory,
+        stdout=subprocess.DEVNULL,
+    )
+    client = redis.Redis(port=port, protocol=2)
+    try:
+        wait_for(client)
+        yield client
+    finally:
+        client.close()
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def headrace_settings(headrace_process: redis.Redis) -> dict[str, str]:
+    """The settings that the private Headrace server started with."""
+    return dict(headrace_process.config_get("*"))
+
+
+@pytest.fixture
+def headrace_server(headrace_process: redis.Redis, headrace_settings: dict[str, str]) -> redis.Redis:
+    """A client of the private Headrace server, which holds nothing yet and has the settings that it started with."""
+    headrace_process.flushall()
+    for name, value in headrace_process.config_get("*").items():
+        if headrace_settings[name] != value:
+            headrace_process.config_set(name, headrace_settings[name])
+    return headrace_process

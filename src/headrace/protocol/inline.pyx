@@ -88,6 +88,11 @@ cdef Py_ssize_t read_word(const byte_t **cursor, const byte_t *end, byte_t *out)
     return size
 
 
+def split_words(line: bytes) -> list[bytes] | None:
+    """Cut a line of a configuration file, which follows the same rules; None where its quotes do not match."""
+    return split_line(<const byte_t *><const char *>line, len(line))
+
+
 cdef list split_line(const byte_t *line, size_t size):
     cdef const byte_t *p = line
     cdef const byte_t *end = line + size

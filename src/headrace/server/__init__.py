@@ -1,0 +1,1 @@
+"""The server: listeners, connections, configuration files, and the clock's chores, around one engine."""

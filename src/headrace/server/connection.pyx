@@ -1,0 +1,227 @@
+"""One client's connection: bytes in, commands run, bytes out, in one call of the event loop.
+
+    socket ─► RequestParser ─► engine.execute, for every complete request ─► replies of all, one write
+
+The parser's own buffer takes what the socket has (asyncio.BufferedProtocol), and the replies of a batch leave together.
+A client that is blocked or paused keeps its later requests in the parser until `resume`.
+
+A client that does not read its replies is bounded: beyond `client-output-buffer-limit` it is disconnected. That costs
+nothing while a client reads: only once the event loop says that its replies pile up are they measured.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.client cimport Client
+from headrace.engine.engine cimport Engine
+from headrace.protocol.reply cimport ReplyWriter
+from headrace.protocol.request cimport RequestParser
+
+from headrace.engine.channel import ChannelFigures
+from headrace.protocol.errors import ProtocolError
+
+cdef enum:
+    FLUSHED_EARLY = 1 << 18     # replies of a batch that are not kept until its end, so that the limit sees them
+    HIGH_WATER = 1 << 16        # unsent replies from which on a client is slow, unless a limit is smaller
+
+
+cdef class Limits:
+    """What a connection may use. One object for all connections of a server: a change takes effect at once."""
+
+    cdef public uint64_t query_buffer       # bytes
+    cdef public uint64_t bulk               # bytes
+    cdef public uint64_t output_hard        # bytes; 0: any
+    cdef public uint64_t output_soft        # bytes; 0: any
+    cdef public int64_t output_soft_ms      # how long more than `output_soft` is borne
+
+
+cdef class Connection:
+    """An asyncio.BufferedProtocol; `host` is the server, which is told who comes and goes."""
+
+    cdef Engine engine
+    cdef object host
+    cdef object transport
+    cdef Limits limits
+    cdef RequestParser parser
+    cdef readonly Client client         # None: refused
+    cdef bint processing                # inside `process`: what it leaves will be flushed by the batch
+    cdef uint64_t sent                  # bytes
+    cdef bint broken                    # a protocol error, or the end: no more requests are taken
+    cdef bint congested                 # replies pile up
+    cdef int64_t soft_since             # Unix ms since when they exceed the soft limit; 0: they do not
+
+    def __init__(self, engine: Engine, host, limits: Limits):
+        self.engine = engine
+        self.host = host
+        self.limits = limits
+        self.parser = RequestParser()
+        self.parser.max_bulk = limits.bulk
+
+    # --- the event loop's side ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport) -> None:
+        self.transport = transport
+        refusal = self.host.refusal(transport)
+        if refusal is not None:
+            self.broken = True
+            transport.write(refusal)
+            transport.close()
+            return
+        self.client = self.engine.connect(self)
+        self.parser.trusted = self.client.authenticated
+        self.host.welcome(self, transport)
+
+    def connection_lost(self, exc) -> None:
+        self.broken = True
+        if self.client is not None:
+            self.engine.disconnect(self.client)
+            self.host.farewell(self)
+        self.transport = None
+
+    def get_buffer(self, sizehint: int):
+        return self.parser.space(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        cdef Client client = self.client
+        self.parser.received(nbytes)
+        if client is None:
+            return
+        self.engine.stats.bytes_in += nbytes
+        client.active_ms = self.engine.now_ms
+        if self.parser.buffered() > self.limits.query_buffer:
+            self.break_off()
+            self.host.sent_too_much(client)
+            return
+        if client.wait is None and client.postponed is None:
+            self.process()
+            self.engine.flush_clients()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        """The peer reads slowly: from now on measure what it leaves."""
+        self.congested = True
+        self.host.congested(self)
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self.congested = False
+        self.soft_since = 0
+        self.host.relieved(self)
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    cdef int process(self) except -1:
+        """Run every complete request, until one blocks."""
+        cdef Client client = self.client
+        cdef list argv
+        if self.processing:
+            return 0
+        self.processing = True
+        try:
+            while not self.broken and client.wait is None and client.postponed is None and not client.closing:
+                argv = self.parser.next()
+                if argv is None:
+                    break
+                self.engine.execute(client, argv)
+                self.parser.trusted = client.authenticated
+                if client.reply.written() > FLUSHED_EARLY:
+                    self.flush()
+        except ProtocolError as error:
+            self.broken = True
+            client.reply.error(error.text)
+            client.closing = True
+            self.engine.note_unflushed(client)
+        finally:
+            self.processing = False
+        return 0
+
+    # --- the engine's side -------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Send what was replied."""
+        cdef ReplyWriter reply = self.client.reply
+        cdef size_t size = reply.written()
+        if self.transport is None:
+            reply.take()
+            return
+        if size:
+            self.engine.stats.bytes_out += size
+            self.sent += size
+            for chunk in reply.take():
+                self.transport.write(chunk)
+            if self.congested and not self.bear_congestion():
+                return
+        if self.client.closing:
+            self.broken = True
+            self.transport.close()
+
+    def resume(self) -> None:
+        """Go on with the requests that arrived while the client was blocked."""
+        self.host.soon(self.run_waiting)
+
+    def run_waiting(self) -> None:
+        if not self.broken and self.client.wait is None and self.client.postponed is None:
+            self.process()
+            self.engine.flush_clients()
+
+    def close(self) -> None:
+        """End the connection once what was replied has left."""
+        self.broken = True
+        if self.transport is not None:
+            self.transport.close()
+
+    def figures(self) -> ChannelFigures:
+        """Say what CLIENT LIST shows of the connection."""
+        cdef RequestParser parser = self.parser
+        waiting = self.transport.get_write_buffer_size() if self.transport is not None else 0
+        return ChannelFigures(
+            self.descriptor(), parser.buffered(), parser.capacity - parser.end + parser.begin, waiting,
+            parser.arrived, self.sent,
+        )
+
+    cdef int descriptor(self) except -2:
+        opened = self.transport.get_extra_info("socket") if self.transport is not None else None
+        return opened.fileno() if opened is not None else -1
+
+    # --- the server's side -------------------------------------------------------------------------------------
+
+    def bear_congestion(self) -> bool:
+        """Disconnect a client that has left too much unread, or for too long; False where that was so."""
+        cdef uint64_t unread
+        cdef bint too_much = False
+        if self.transport is None:
+            return False
+        unread = self.transport.get_write_buffer_size()
+        if self.limits.output_soft and unread > self.limits.output_soft:
+            if not self.soft_since:
+                self.soft_since = self.engine.now_ms
+            too_much = self.engine.now_ms - self.soft_since > self.limits.output_soft_ms
+        else:
+            self.soft_since = 0
+        if too_much or (self.limits.output_hard and unread > self.limits.output_hard):
+            self.break_off()
+            self.host.left_too_much(self.client)
+            return False
+        return True
+
+    def take_limits(self) -> None:
+        """Follow a change of the limits."""
+        self.parser.max_bulk = self.limits.bulk
+        self.set_high_water()
+
+    def set_high_water(self) -> None:
+        """Have the event loop say when replies pile up, in time for the smallest limit."""
+        cdef uint64_t high = HIGH_WATER
+        if self.limits.output_hard:
+            high = min(high, self.limits.output_hard)
+        if self.limits.output_soft:
+            high = min(high, self.limits.output_soft)
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(high)
+
+    cdef int break_off(self) except -1:
+        """End the connection now, whatever it was sent or still has to read."""
+        self.broken = True
+        self.transport.abort()
+        return 0

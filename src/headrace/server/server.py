@@ -1,0 +1,414 @@
+"""The server: one engine behind listeners, and the clock that it lives by.
+
+    start     configuration, directory, limits of the system, sockets: what is wrong is one sentence, and nothing runs
+    run       connections come and go; ten times a second the engine does its chores; alarms wake who waits
+    stop      SIGTERM, SIGINT or SHUTDOWN: no more connections, what has arrived is run, replies leave, then the end
+
+Everything happens on the one thread of the event loop. A second SIGINT ends at once.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+import headrace
+from headrace.commands.all import TABLE
+from headrace.core.errors import HeadraceError
+from headrace.engine.client import Client
+from headrace.engine.config import Config
+from headrace.engine.engine import Engine
+from headrace.engine.process import resident_bytes, return_free_memory
+from headrace.engine.settings import SettingRefused
+from headrace.server import redis_conf
+from headrace.server.connection import Connection, Limits
+from headrace.server.listeners import CannotListen, open_tcp, open_unix
+from headrace.server.log import Log
+from headrace.server.protection import DENIED, is_denied
+
+new_event_loop: Callable[[], asyncio.AbstractEventLoop]
+try:
+    from uvloop import new_event_loop
+except ImportError:
+    from asyncio import new_event_loop
+
+_TOO_MANY: Final = b"-ERR max number of clients reached\r\n"
+_OWN_DESCRIPTORS: Final = 32  # for listeners, files and the event loop, beside those of clients
+_LEAVING_S: Final = 10  # how long a client may take to read its last replies
+_FREEING_MS: Final = 1000  # how long at least between two attempts to give memory back
+
+
+class CannotServe(HeadraceError):
+    """The server cannot start; the text is one sentence for a person."""
+
+
+class _LoopConnection(Connection, asyncio.BufferedProtocol):
+    """A connection that asyncio's own event loop recognises as a buffered protocol; uvloop needs no such mark."""
+
+
+class Server:
+    """See the module."""
+
+    def __init__(self, config: Config, log: Log) -> None:
+        self.config = config
+        self.log = log
+        self.engine = Engine(config, TABLE)
+        self.limits = Limits()
+        self._loop: asyncio.AbstractEventLoop = new_event_loop()
+        self._connections: dict[Connection, Any] = {}  # and their transports
+        self._congested: set[Connection] = set()
+        self._tcp: list[socket.socket] = []
+        self._unix: list[socket.socket] = []
+        self._acceptors: dict[socket.socket, asyncio.AbstractServer] = {}
+        self._bound: tuple[tuple[str, ...], int] = ((), 0)
+        self._alarm: asyncio.TimerHandle | None = None
+        self._freed_ms = 0
+        self._idle_checked_ms = 0
+        self._stopping = False
+        self._stopped_by_interrupt = False
+        self.engine.waiting.set_alarm = self._set_alarm
+        self.engine.shutdown_hook = self._shut_down
+        self._follow_configuration()
+
+    # --- configuration -----------------------------------------------------------------------------------------
+
+    def _follow_configuration(self) -> None:
+        watch = self.config.watch
+        watch("loglevel", self.log.set_level)
+        watch("dir", _enter_directory)
+        watch("port", self._listening_changed)
+        watch("bind", self._listening_changed)
+        watch("maxclients", self._max_clients_changed)
+        watch("maxmemory", lambda _: self._check_memory())
+        for name in ("client-query-buffer-limit", "client-output-buffer-limit", "proto-max-bulk-len"):
+            watch(name, self._limits_changed)
+        self._limits_changed(None)
+
+    def _limits_changed(self, _value: object) -> None:
+        output = self.config["client-output-buffer-limit"]["normal"]
+        self.limits.query_buffer = self.config["client-query-buffer-limit"]
+        self.limits.bulk = self.config["proto-max-bulk-len"]
+        self.limits.output_hard = output.hard
+        self.limits.output_soft = output.soft
+        self.limits.output_soft_ms = output.seconds * 1000
+        for connection in self._connections:
+            connection.take_limits()
+
+    def _max_clients_changed(self, clients: int) -> None:
+        possible = _raise_descriptor_limit(clients)
+        if possible < clients:
+            raise SettingRefused(
+                f"The operating system is not able to handle the specified number of clients, try with {possible}"
+            )
+
+    def _listening_changed(self, _value: object) -> None:
+        """Listen elsewhere: the new sockets first, so that a failure leaves the old ones."""
+        addresses, port = self.config["bind"], self.config["port"]
+        if (addresses, port) == self._bound:
+            return
+        kept = self._tcp
+        if port == self._bound[1]:  # the same port cannot be bound twice on an address that stays
+            self._close_listeners(kept)
+            kept = []
+        try:
+            self._tcp = open_tcp(addresses, port, self.config["tcp-backlog"]) if port else []
+        except CannotListen as error:
+            self.log.warning(str(error))
+            if not kept:
+                self._tcp = open_tcp(*self._bound, self.config["tcp-backlog"])
+                self._accept(self._tcp)
+            raise SettingRefused(
+                "Unable to listen on this port. Check server logs."
+                if port != self._bound[1]
+                else "Failed to bind to specified addresses."
+            ) from None
+        self._close_listeners(kept)
+        self._bound = (addresses, port)
+        self._accept(self._tcp)
+
+    # --- listening ---------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Open the sockets that the configuration asks for."""
+        addresses, port, path = self.config["bind"], self.config["port"], self.config["unixsocket"]
+        backlog = self.config["tcp-backlog"]
+        if port and addresses:
+            self._tcp = open_tcp(addresses, port, backlog)
+        if path:
+            self._unix = [open_unix(path, self.config["unixsocketperm"], backlog)]
+        if not self._tcp and not self._unix:
+            raise CannotServe("There is nowhere to listen: give a port and an address to bind, or a unixsocket.")
+        self._bound = (addresses, port)
+
+    def _accept(self, listeners: list[socket.socket]) -> None:
+        for listener in listeners:
+            self._loop.create_task(self._accept_on(listener))
+
+    async def _accept_on(self, listener: socket.socket) -> None:
+        create: Callable[..., Any] = (
+            self._loop.create_unix_server if listener.family == socket.AF_UNIX else self._loop.create_server
+        )
+        self._acceptors[listener] = await create(
+            lambda: _LoopConnection(self.engine, self, self.limits), sock=listener, backlog=self.config["tcp-backlog"]
+        )
+
+    def _close_listeners(self, listeners: list[socket.socket]) -> None:
+        for listener in listeners:
+            acceptor = self._acceptors.pop(listener, None)
+            if acceptor is not None:
+                acceptor.close()
+            listener.close()
+
+    # --- what connections ask for ------------------------------------------------------------------------------
+
+    def refusal(self, transport: asyncio.Transport) -> bytes | None:
+        """Say why a new connection cannot stay; None where it can."""
+        if len(self._connections) >= self.config["maxclients"]:
+            self.engine.stats.rejected_connections += 1
+            return _TOO_MANY
+        peer = transport.get_extra_info("peername")
+        if is_denied(peer, protected=self.config["protected-mode"], password=self.config["requirepass"]):
+            self.engine.stats.rejected_connections += 1
+            return DENIED
+        return None
+
+    def welcome(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """Take note of a new connection, and prepare its socket."""
+        self._connections[connection] = transport
+        client = connection.client
+        opened = transport.get_extra_info("socket")
+        if opened.family == socket.AF_UNIX:
+            client.address = client.local_address = os.fsencode(self.config["unixsocket"]) + b":0"
+        else:
+            client.address = _shown_address(transport.get_extra_info("peername"))
+            client.local_address = _shown_address(transport.get_extra_info("sockname"))
+            self._keep_alive(opened)
+        if self.limits.output_hard or self.limits.output_soft:
+            connection.set_high_water()
+        self.log.verbose(f"Accepted {client.address.decode()}")
+
+    def _keep_alive(self, opened: socket.socket) -> None:
+        interval = self.config["tcp-keepalive"]
+        if interval:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, min(interval, 32767))
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, min(max(interval // 3, 1), 32767))
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+    def farewell(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._connections.pop(connection, None)
+        self._congested.discard(connection)
+        if self._stopping and not self._connections:
+            self._loop.stop()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back when the event loop has a moment."""
+        self._loop.call_soon(callback)
+
+    def congested(self, connection: Connection) -> None:
+        """Measure at each tick what a connection leaves unread."""
+        self._congested.add(connection)
+
+    def relieved(self, connection: Connection) -> None:
+        """No longer measure it."""
+        self._congested.discard(connection)
+
+    def left_too_much(self, client: Client) -> None:
+        """Note that a client was disconnected for what it did not read."""
+        self.engine.stats.output_limit_closed += 1
+        self.log.warning(f"Client {_shown(client)} scheduled to be closed ASAP for overcoming of output buffer limits.")
+
+    def sent_too_much(self, client: Client) -> None:
+        """Note that a client was disconnected for a request without end."""
+        self.engine.stats.query_limit_closed += 1
+        self.log.warning(f"Closing client that reached max query buffer length: {_shown(client)}")
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, when_ms: int) -> None:
+        """Ring when a moment is over. Should a timer be early, ringing finds nothing due and sets the alarm again."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        delay_ms = max(when_ms - self.engine.unix_ms(), 0) + 1
+        self._alarm = self._loop.call_later(delay_ms / 1000, self.engine.ring)
+
+    def _tick(self) -> None:
+        self._loop.call_later(1 / self.config["hz"], self._tick)
+        self.engine.tick()
+        self._check_memory()
+        for connection in list(self._congested):
+            connection.bear_congestion()
+        if self.config["timeout"] and self.engine.now_ms - self._idle_checked_ms >= 1000:
+            self._idle_checked_ms = self.engine.now_ms
+            self._close_idle(self.engine.now_ms - self.config["timeout"] * 1000)
+
+    def _close_idle(self, since_ms: int) -> None:
+        for connection in list(self._connections):
+            client = connection.client
+            if client.active_ms < since_ms and client.wait is None and client.postponed is None:
+                self.log.verbose(f"Closing idle client {_shown(client)}")
+                connection.close()
+
+    def _check_memory(self) -> None:
+        limit = self.config["maxmemory"]
+        over = bool(limit) and resident_bytes() > limit
+        if over and self.engine.now_ms - self._freed_ms >= _FREEING_MS:
+            self._freed_ms = self.engine.now_ms
+            return_free_memory()
+            over = resident_bytes() > limit
+        self.engine.over_memory = over
+
+    # --- beginning and end -------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until a signal or SHUTDOWN ends it."""
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        loop.set_exception_handler(self._report)
+        loop.add_signal_handler(signal.SIGTERM, self._signalled, signal.SIGTERM)
+        loop.add_signal_handler(signal.SIGINT, self._signalled, signal.SIGINT)
+        try:
+            self._accept(self._tcp + self._unix)
+            loop.call_soon(self._tick)
+            loop.call_soon(self._announce)
+            loop.run_forever()
+            self.log.warning("Headrace is now ready to exit, bye bye...")
+        finally:
+            self._close_listeners(self._tcp + self._unix)
+            if self._unix:
+                Path(self.config["unixsocket"]).unlink(missing_ok=True)
+            loop.close()
+
+    def _announce(self) -> None:
+        where = [f"port {self.config['port']}"] if self._tcp else []
+        where += [f"unix socket {self.config['unixsocket']}"] if self._unix else []
+        self.log.notice(
+            f"Headrace {headrace.__version__}, pid {os.getpid()}, {' and '.join(where)}. Ready to accept connections"
+        )
+
+    def _report(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what a connection's code did not expect; the event loop has ended that connection."""
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            self.log.debug(f"{context['message']}: {error}")
+        else:
+            self.log.warning(f"{context['message']}: {error!r}")
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._stopping:
+            if number == signal.SIGINT and self._stopped_by_interrupt:
+                self.log.warning("You insist... exiting now.")
+                self._loop.stop()
+            return
+        self._stopped_by_interrupt = number == signal.SIGINT
+        self.log.warning(f"Received {number.name} scheduling shutdown...")
+        self._stop()
+
+    def _shut_down(self, _save: bool | None) -> None:
+        """Do what SHUTDOWN asks for; there is nothing to save."""
+        if not self._stopping:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self.log.warning("User requested shutdown...")
+        self._close_listeners(self._tcp + self._unix)
+        self._loop.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        """Let the event loop read what has arrived, run it, send the replies, and end every connection."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if not self._connections:
+            self._loop.stop()
+            return
+        self._loop.call_later(_LEAVING_S, self._loop.stop)
+        self.engine.flush_clients()
+        for connection in list(self._connections):
+            connection.close()
+
+
+def _shown_address(name: tuple[Any, ...] | None) -> bytes:
+    """Write a socket's name as CLIENT LIST does."""
+    if not name:
+        return b"?:0"
+    host, port = name[0], name[1]
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+def _shown(client: Client) -> str:
+    """Name a client in the log."""
+    return f"id={client.id} addr={client.address.decode()} name={client.name.decode(errors='replace')}"
+
+
+def _raise_descriptor_limit(clients: int) -> int:
+    """Ask the system for descriptors for so many clients; return for how many there are."""
+    needed = clients + _OWN_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        for most in (max(needed, hard), hard):  # who may not raise the hard limit still has what is below it
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, most), most))
+                break
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return clients if soft == resource.RLIM_INFINITY or soft >= needed else soft - _OWN_DESCRIPTORS
+
+
+def _enter_directory(path: str) -> None:
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise SettingRefused(os.strerror(error.errno or 0)) from None
+
+
+def _prepare_directory(path: str) -> None:
+    """Make the data directory the current one, and be sure that it can be written to."""
+    try:
+        os.chdir(path)
+        with TemporaryFile(dir="."):
+            pass
+    except OSError as error:
+        raise CannotServe(
+            f"The directory {Path(path).absolute()} cannot be written to ({os.strerror(error.errno or 0)}); "
+            "choose another with --dir."
+        ) from None
+
+
+def serve(arguments: list[str]) -> None:
+    """Run a server with redis-server's arguments until it is told to stop.
+
+    What prevents it is raised before anything runs.
+    """
+    config = Config()
+    file = redis_conf.load(config, arguments)
+    if file is not None:
+        config.file = str(file)
+        config.rewrite_file = lambda: redis_conf.rewrite_file(file, config)
+    _prepare_directory(config["dir"])
+    try:
+        log = Log(config["logfile"], config["loglevel"])
+    except OSError as error:
+        raise CannotServe(
+            f"The log file {config['logfile']} cannot be opened: {os.strerror(error.errno or 0)}."
+        ) from None
+    possible = _raise_descriptor_limit(config["maxclients"])
+    if possible < config["maxclients"]:
+        log.warning(f"The system lets a process have {possible} clients: maxclients is lowered to that.")
+        config.load("maxclients", [str(max(possible, 1))])
+    server = Server(config, log)
+    server.listen()
+    pidfile = Path(config["pidfile"]) if config["pidfile"] else None
+    try:
+        if pidfile is not None:
+            pidfile.write_text(f"{os.getpid()}\n")
+        server.run()
+    finally:
+        if pidfile is not None:
+            pidfile.unlink(missing_ok=True)
