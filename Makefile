@@ -12,7 +12,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 PYTHON_SOURCES := $(shell find src -name '*.py')
 
-.PHONY: setup test test-long test-asan lint format bench dist clean help
+.PHONY: setup demo test test-long test-asan lint format bench docs dist clean help
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -76,6 +76,12 @@ format: setup  ## rewrite the Python sources the way lint wants them
 bench: setup  ## the core in figures: its targets, redis-server beside it, the rax beside other ordered indexes
 	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.ordered_index
+
+docs: setup  ## docs/commands.md, from the table of commands
+	$(BIN)/python -m headrace.commands.reference > docs/commands.md
+
+demo: setup  ## devices, a server, a group of workers, one of them killed
+	$(BIN)/python demo/devmsg.py
 
 dist: setup  ## the wheel and the sdist, and the wheel tried in an empty environment
 	rm -rf dist build/empty
