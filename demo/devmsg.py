@@ -28,12 +28,14 @@ console = Console()
 
 
 def free_port() -> int:
+    """Return a port that nobody listens on."""
     with socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def start_server(port: int, directory: str) -> tuple[subprocess.Popen[bytes], redis.Redis]:
+    """Start a server with an empty directory; return it when it answers."""
     server = subprocess.Popen(
         [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--dir", directory],
         stdout=subprocess.DEVNULL,
@@ -71,12 +73,14 @@ def work(port: int, name: str, results: "Queue[tuple[str, list[tuple[str, int]]]
             reply = client.xreadgroup(GROUP, name, {STREAM: ">"}, count=BATCH, block=200)
             entries = reply[0][1] if reply else []
         if entries:
+            time.sleep(0.01)  # the work itself
             now = time.time_ns() // 1000
             results.put((name, [(f"{fields['dev']}:{fields['n']}", now - int(fields["at"])) for _, fields in entries]))
             client.xack(STREAM, GROUP, *(id for id, _ in entries))
 
 
 def main() -> int:
+    """Run the demo; 0 where every count is right."""
     port = free_port()
     results: Queue[tuple[str, list[tuple[str, int]]]] = Queue()
     processes: list[Process] = []
@@ -125,9 +129,8 @@ def follow(
     return seen, by_worker, latencies
 
 
-def report(
-    client: redis.Redis, seen: Counter[str], by_worker: Counter[str], latencies: list[int], took: float
-) -> int:
+def report(client: redis.Redis, seen: Counter[str], by_worker: Counter[str], latencies: list[int], took: float) -> int:
+    """Show what happened; 1 where a message is missing."""
     sent = client.xlen(STREAM)
     pending = client.xpending(STREAM, GROUP)["pending"]
     latencies.sort()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import redis
-from campaign import LONG
 from hypothesis import HealthCheck, settings
+
+from campaign import LONG
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(

@@ -1,10 +1,9 @@
 """An engine in the test's own process: a clock to set, clients without sockets, and the effects, which none sees."""
 
-from headrace.engine.engine import Engine
-
 from headrace.commands.all import TABLE
 from headrace.engine.channel import ChannelFigures
 from headrace.engine.config import Config
+from headrace.engine.engine import Engine
 
 Effect = tuple[int, list[bytes]]
 

@@ -146,7 +146,9 @@ def test_inside_a_transaction_nobody_waits(headrace_server: redis.Redis) -> None
         assert batch.execute() in ([None], [[]])
 
 
-@pytest.mark.parametrize("what", ["DEL s", "FLUSHDB", "FLUSHALL", "RENAME s t", "SWAPDB 0 1", "PEXPIRE s 1", "UNLINK s"])
+@pytest.mark.parametrize(
+    "what", ["DEL s", "FLUSHDB", "FLUSHALL", "RENAME s t", "SWAPDB 0 1", "PEXPIRE s 1", "UNLINK s"]
+)
 def test_a_key_that_vanishes_releases_group_readers(headrace_server: redis.Redis, waiter: Waiter, what: str) -> None:
     headrace_server.xgroup_create("s", "g", "$", mkstream=True)
     waiter.block("XREADGROUP", "GROUP", "g", "a", "BLOCK", "0", "STREAMS", "s", ">")

@@ -9,7 +9,7 @@ import redis
 from raw_client import RawClient, matches, parse
 
 RECORDING = Path(__file__).parent.parent / "golden" / "redis-8.9-transcripts.jsonl.gz"
-SCENARIOS = [json.loads(line) for line in gzip.open(RECORDING, "rt")]
+SCENARIOS = [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]
 
 
 @pytest.mark.parametrize("protocol", [2, 3])

@@ -7,7 +7,7 @@ became of each record.
 """
 
 from headrace.commands.stream_arguments cimport id_text, number
-from headrace.core.pending cimport NOBODY, Record
+from headrace.core.pending cimport Record
 
 
 cdef int emit_claim(Call call, Group group, bytes key, bytes consumer, uint32_t slot, ID last_id) except -1:

@@ -23,11 +23,11 @@ from headrace.commands.stream_arguments import INVALID_ID
 from headrace.commands.table import FIRST, command
 from headrace.core.errors import EntryTooLarge
 from headrace.core.producers import Producers
-from headrace.engine.errors import NO_SUCH_KEY, NOT_AN_INTEGER, SYNTAX, CommandError, wrong_arity
+from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError, wrong_arity
 
 cdef enum:
     SPANS_ON_STACK = 64
-    COUNT_FIRST = 1000          # a reply longer than this is counted before it is written, so that it can leave in parts
+    COUNT_FIRST = 1000          # a longer reply is counted before it is written, so that it can leave in parts
 
 cdef bytes ZERO_ID = b"ERR The ID specified in XADD must be greater than 0-0"
 cdef bytes SMALL_ID = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"

@@ -3,21 +3,21 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.commands.stream_arguments cimport (
-    id_text, is_word, lower_bound, reply_entry, strict_id, strict_ids, upper_bound,
+    is_word, lower_bound, reply_entry, strict_id, strict_ids, upper_bound,
 )
 from headrace.commands.stream_effects cimport emit_claim, emit_position, emit_removal
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
 from headrace.core.pending cimport NO_SLOT, NOBODY, Place, Record, SlotIndex
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport ID, StreamID, less, make_id, max_id, parse_lax_id, parse_strict_id, same, wrap_id
+from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, parse_strict_id, same, wrap_id
 from headrace.engine.engine cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE, Call
 
 from headrace.commands.help import reply_help
 from headrace.commands.stream_arguments import INVALID_ID
 from headrace.commands.stream_entries import make_stream_at
 from headrace.commands.table import FIRST, SECOND, command, container
-from headrace.engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError, quoted
+from headrace.engine.errors import SYNTAX, CommandError, quoted
 
 cdef uint64_t MOST_DELIVERIES = (<uint64_t>1 << 63) - 1
 cdef int64_t LARGEST_COUNT = (<int64_t>1 << 59) - 1      # LONG_MAX / 16, as Redis has it
@@ -70,8 +70,8 @@ cdef Stream existing_stream(Call call):
     cdef Stream stream = call.stream(2)
     if stream is None:
         raise CommandError(
-            b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
-            b"option to create an empty stream automatically.")
+            b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the "
+            b"MKSTREAM option to create an empty stream automatically.")
     return stream
 
 

@@ -45,9 +45,7 @@ def _entry(call: Call, entry: tuple[StreamID, list[bytes]]) -> None:
         call.reply.bulk(text)
 
 
-@command(
-    "xinfo|stream key [FULL [COUNT count]]", arity=-3, flags=Flag.READ, keys=SECOND, since="5.0.0", group="stream"
-)
+@command("xinfo|stream key [FULL [COUNT count]]", arity=-3, flags=Flag.READ, keys=SECOND, since="5.0.0", group="stream")
 def xinfo_stream(call: Call) -> None:
     """Reply the figures of a stream, with its first and last entry; FULL adds entries, groups and pending lists."""
     full = call.argc > 3

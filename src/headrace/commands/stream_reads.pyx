@@ -5,7 +5,6 @@ command is run again, whole, when one of its keys is ready.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memset
 
 from headrace.commands.stream_arguments cimport id_text, is_word, reply_entry, reply_fields, strict_id
 from headrace.commands.stream_effects cimport emit_claim, emit_position
@@ -133,7 +132,7 @@ cdef class Reading:
                             b"specified.")
 
     cdef ID resolve(self, Py_ssize_t index, Stream stream) except *:
-        """The ID behind which to read: of `$` the last one given, of `+` the one before the last entry, of `>` MAXID."""
+        """The ID behind which to read: for `$` the last given, for `+` the one before the last entry, for `>` MAXID."""
         cdef bytes text = <bytes>self.call.argv[index]
         cdef ID id
         if text == b"$" or text == b"+":

@@ -61,7 +61,7 @@ cdef class Call:
     cdef readonly list argv
     cdef readonly Py_ssize_t argc
     cdef readonly int64_t now_ms
-    cdef bint explicit_effects          # the handler said what the effects are; else the command itself is, if it changed anything
+    cdef bint explicit_effects          # the handler said what the effects are; else the command itself is the effect
 
     cpdef object value(self, Py_ssize_t index)
     cpdef Stream stream(self, Py_ssize_t index)
@@ -92,6 +92,7 @@ cdef class Engine:
     cdef readonly int64_t second        # of Unix time, as of the last tick: what accesses of keys are noted with
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
     cdef public int64_t dirty           # changes since the last snapshot
+    cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
     cdef public object effect_sink      # None, or a function that takes (database number, list of effects)
     cdef list effects                   # of the command that runs
     cdef Database effects_db

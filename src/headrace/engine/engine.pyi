@@ -117,6 +117,7 @@ class Call:
 class Engine:
     clock: Callable[[], int] | None
     dirty: int
+    failure_hook: Callable[[bytes, Exception], None]
     effect_sink: Callable[[list[tuple[int, list[bytes]]]], None] | None
     loading: bool
     over_memory: bool

@@ -14,16 +14,15 @@ One thread owns an engine. A handler that raises CommandError has changed nothin
 """
 
 cimport cython
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from libc.string cimport memchr
+from cpython.list cimport PyList_GET_SIZE
 
-from headrace.core.memory cimport byte_t
 from headrace.core.stream_id cimport strict_integer
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 
+import traceback
 from secrets import token_hex
 
-from headrace.engine.errors import NOT_AN_INTEGER, OUT_OF_MEMORY, WRONG_TYPE, CommandError, quoted
+from headrace.engine.errors import INTERNAL_ERROR, NOT_AN_INTEGER, OUT_OF_MEMORY, WRONG_TYPE, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
@@ -197,7 +196,7 @@ cdef class Call:
         return not self.client.executing and not self.engine.loading
 
     cpdef int block(self, list keys, bytes kind, int64_t timeout_ms, bint without_key, list argv) except -1:
-        """Answer later: run `argv` again when a key is ready, or answer nothing after the timeout (0: wait for ever)."""
+        """Answer later: run `argv` again when a key is ready, or answer nothing after the timeout (0: never)."""
         cdef int64_t deadline = self.now_ms + timeout_ms if timeout_ms else 0
         if self.client.retrying:
             deadline = self.client.wait.deadline
@@ -226,6 +225,7 @@ cdef class Engine:
         self.waiting = WaitingRoom()
         self.latency = LatencyMonitor()
         self.active_expiry = True
+        self.failure_hook = print_failure
         self.effects = []
         self.ready = []
         self.ready_set = {}
@@ -460,6 +460,12 @@ cdef class Engine:
             client.reply.rewind(written)
             client.reply.error(OUT_OF_MEMORY)
             self.stats.count_error(OUT_OF_MEMORY)
+        except Exception as bug:
+            # Ours, not the client's: it is told, the host is told where, and everybody else goes on.
+            client.reply.rewind(written)
+            client.reply.error(INTERNAL_ERROR)
+            self.stats.count_error(INTERNAL_ERROR)
+            self.failure_hook(command.name, bug)
         finally:
             self.depth -= 1
         if self.dirty != dirty and not call.explicit_effects and self.effect_sink is not None:
@@ -667,6 +673,11 @@ cdef class Engine:
                 client.dirty = False
                 client.channel.flush()
         return 0
+
+
+def print_failure(name: bytes, bug: Exception) -> None:
+    """Say on standard error what went wrong in a command; a host may have a log instead."""
+    traceback.print_exception(bug)
 
 
 cdef bytes unknown_command(list argv):

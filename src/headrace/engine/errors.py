@@ -13,6 +13,7 @@ SYNTAX = b"ERR syntax error"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 NO_SUCH_KEY = b"ERR no such key"
+INTERNAL_ERROR = b"ERR internal error: the server's log says what went wrong"
 OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
 
 

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import socket
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +75,7 @@ class Server:
         self._stopped_by_interrupt = False
         self.engine.waiting.set_alarm = self._set_alarm
         self.engine.shutdown_hook = self._shut_down
+        self.engine.failure_hook = self._log_failure
         self._follow_configuration()
 
     # --- configuration -----------------------------------------------------------------------------------------
@@ -315,6 +317,11 @@ class Server:
         """Do what SHUTDOWN asks for; there is nothing to save."""
         if not self._stopping:
             self._stop()
+
+    def _log_failure(self, command: bytes, bug: Exception) -> None:
+        """Log an error of ours in a command, with where it happened."""
+        where = "".join(traceback.format_exception(bug))
+        self.log.warning(f"Command {command.decode()} failed: please report this.\n{where}")
 
     def _stop(self) -> None:
         self._stopping = True
