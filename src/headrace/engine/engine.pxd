@@ -88,6 +88,8 @@ cdef class Engine:
     cdef readonly str run_id            # of this run of this server
     cdef readonly object waiting        # WaitingRoom
     cdef public object clock            # None: the machine's; else a function that gives Unix ms
+    cdef uint64_t clock_ns              # monotonic: when the last command ended, or the batch began
+    cdef int64_t wall_offset_ns         # what makes that Unix time
     cdef readonly int64_t now_ms        # when the outermost command began
     cdef readonly int64_t second        # of Unix time, as of the last tick: what accesses of keys are noted with
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
@@ -113,6 +115,7 @@ cdef class Engine:
     cdef public object shutdown_hook    # None, or a function of the host: takes whether to save, None: as configured
 
     cpdef int execute(self, Client client, list argv) except -1
+    cdef int execute_next(self, Client client, list argv) except -1
     cdef int run(self, Client client, Command command, list argv) except -1
     cdef int execute_muted(self, Client client, list argv) except -1
     cdef int mute(self, Client client, size_t written) except -1
@@ -129,4 +132,5 @@ cdef class Engine:
     cpdef int expire_now(self, Database db, bytes key) except -1
     cpdef int touch_key(self, Database db, bytes key) except -1
     cpdef int signal_key(self, Database db, bytes key) except -1
+    cdef void read_clocks(self) noexcept
     cpdef int64_t unix_ms(self)

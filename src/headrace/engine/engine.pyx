@@ -260,6 +260,17 @@ cdef class Engine:
             for client in self.clients.values():
                 client.authenticated = True
 
+    cdef void read_clocks(self) noexcept:
+        """Begin to measure time: what runs next runs now.
+
+        After that each command reads one clock, at its end, which is the beginning of the next. Three readings a
+        command were 16 % of an XADD.
+        """
+        cdef int64_t now_ms = self.unix_ms()
+        self.clock_ns = monotonic_ns()
+        self.wall_offset_ns = now_ms * 1000000 + 500000 - <int64_t>self.clock_ns
+        self.now_ms = now_ms
+
     cpdef int64_t unix_ms(self):
         return wall_ms() if self.clock is None else self.clock()
 
@@ -285,6 +296,11 @@ cdef class Engine:
 
     cpdef int execute(self, Client client, list argv) except -1:
         """Run one request of a client that is not blocked, and serve those who waited for what it did."""
+        self.read_clocks()
+        return self.execute_next(client, argv)
+
+    cdef int execute_next(self, Client client, list argv) except -1:
+        """The same for a request that follows another, or `read_clocks`, at once."""
         self.note_unflushed(client)
         if client.reply_mode != REPLY_ON:
             self.execute_muted(client, argv)
@@ -318,7 +334,8 @@ cdef class Engine:
         cdef Command command = self.find_command(client, argv)
         if command is None:
             return 0
-        self.now_ms = self.unix_ms()
+        if self.clock is None:
+            self.now_ms = (<int64_t>self.clock_ns + self.wall_offset_ns) // 1000000
         client.active_ms = self.now_ms
         if self.paused_until and self.must_wait(client, command):
             client.postponed = argv
@@ -434,7 +451,7 @@ cdef class Engine:
     cdef int run(self, Client client, Command command, list argv) except -1:
         """Run a command: its handler, its effects, its statistics."""
         cdef Call call = Call.__new__(Call)
-        cdef uint64_t began = monotonic_ns()
+        cdef uint64_t began = self.clock_ns
         cdef uint64_t took
         cdef uint64_t errors = client.reply.errors
         cdef size_t written = client.reply.written()
@@ -474,7 +491,8 @@ cdef class Engine:
             self.settle_effects()
         if client.wait is not wait:
             return 0                    # it waits, and is counted when it is served
-        took = monotonic_ns() - began
+        self.clock_ns = monotonic_ns()
+        took = self.clock_ns - began
         command.count_call(took)
         if client.reply.errors != errors:
             command.failed += 1
@@ -568,7 +586,7 @@ cdef class Engine:
     def tick(self) -> None:
         """Do the chores that are due some ten times a second: expire keys, and what producers sent long ago."""
         cdef Database db
-        self.now_ms = self.unix_ms()
+        self.read_clocks()
         self.second = self.now_ms // 1000
         self.stats.sample_rates(self.now_ms)
         for db in self.databases:
@@ -600,7 +618,7 @@ cdef class Engine:
                 queue = db.waiting.get(key)
                 if queue is None:
                     continue
-                self.now_ms = self.unix_ms()
+                self.read_clocks()
                 for client in list(queue):
                     if client.wait is None:
                         continue
@@ -619,7 +637,8 @@ cdef class Engine:
         try:
             found = self.find_command(client, wait.argv)
             self.note_unflushed(client)
-            self.run(client, found, wait.argv)
+            if found is not None:
+                self.run(client, found, wait.argv)
         finally:
             client.retrying = False
         if client.wait is wait:
@@ -629,7 +648,7 @@ cdef class Engine:
 
     def ring(self) -> None:
         """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
-        self.now_ms = self.unix_ms()
+        self.read_clocks()
         if (self.paused_until or self.postponed) and self.now_ms >= self.paused_until:
             self.run_postponed()
         clients, keys = self.waiting.due(self.now_ms)

@@ -118,12 +118,13 @@ cdef class Connection:
         if self.processing:
             return 0
         self.processing = True
+        self.engine.read_clocks()
         try:
             while not self.broken and client.wait is None and client.postponed is None and not client.closing:
                 argv = self.parser.next()
                 if argv is None:
                     break
-                self.engine.execute(client, argv)
+                self.engine.execute_next(client, argv)
                 self.parser.trusted = client.authenticated
                 if client.reply.written() > FLUSHED_EARLY:
                     self.flush()
