@@ -83,6 +83,8 @@ cdef class Engine:
     cdef readonly NodeLimits node_limits
     cdef readonly dict clients          # id -> Client
     cdef readonly dict commands         # every spelling seen -> Command
+    cdef bytes recent_name              # of the last command looked up: pipelines repeat themselves, and to compare
+    cdef Command recent_command         # is cheaper than to hash
     cdef readonly dict table            # lower-case name -> Command
     cdef readonly Stats stats
     cdef readonly str run_id            # of this run of this server

@@ -128,6 +128,7 @@ cdef class Command:
 # --- one call --------------------------------------------------------------------------------------------------
 
 @cython.final
+@cython.no_gc
 @cython.freelist(16)
 cdef class Call:
     """One command that runs: its arguments, its client, its reply, and what it does to the data."""
@@ -396,9 +397,15 @@ cdef class Engine:
     cdef Command find_command(self, Client client, list argv):
         """The command that a request names, or None after refusing it."""
         cdef bytes name = <bytes>argv[0]
-        cdef Command command = self.commands.get(name)
+        cdef Command command
         cdef Command inner
         cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
+        if name == self.recent_name:
+            command = self.recent_command
+        else:
+            command = self.commands.get(name)
+            self.recent_name = name
+            self.recent_command = command
         if command is None:
             command = self.table.get(name.lower())
             if command is None:
@@ -407,6 +414,7 @@ cdef class Engine:
                 return None
             if len(self.commands) < SPELLINGS:
                 self.commands[name] = command
+            self.recent_command = command
         if command.subcommands and argc > 1:
             inner = command.subcommands.get((<bytes>argv[1]).lower())
             if inner is None:
