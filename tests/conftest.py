@@ -13,6 +13,7 @@ import redis
 from hypothesis import HealthCheck, settings
 
 from campaign import LONG
+from ports import free_port
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
@@ -22,22 +23,20 @@ settings.register_profile("long", settings.get_profile("test"), derandomize=Fals
 settings.load_profile("long" if LONG else "test")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(client: redis.Redis) -> None:
-    """Return once the server of a client answers."""
-    for _ in range(200):
+def wait_for(process: subprocess.Popen[bytes], client: redis.Redis) -> None:
+    """Return once a server that was started answers."""
+    port = client.connection_pool.connection_kwargs["port"]
+    for _ in range(400):
+        if process.poll() is not None:
+            break
         try:
-            client.ping()
-        except redis.ConnectionError:
-            time.sleep(0.05)
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionError:
+            time.sleep(0.025)
         else:
+            client.ping()
             return
-    pytest.fail("a server that the tests started does not answer")
+    pytest.fail(f"{process.args!r} does not answer")
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +56,7 @@ def redis_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Re
     )
     client = redis.Redis(port=port, protocol=2)
     try:
-        wait_for(client)
+        wait_for(process, client)
         yield client
     finally:
         client.close()
@@ -87,7 +86,7 @@ def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis
     )
     client = redis.Redis(port=port, protocol=2)
     try:
-        wait_for(client)
+        wait_for(process, client)
         yield client
     finally:
         client.close()

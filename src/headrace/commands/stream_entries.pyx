@@ -8,6 +8,7 @@ from headrace.commands.stream_arguments cimport (
     id_text, is_word, lower_bound, number, reply_entry, strict_id, strict_ids, upper_bound,
 )
 from headrace.core.entry_log cimport EntryCursor, open_cursor
+from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
 from headrace.core.stream cimport (
     ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal, last_stored,
@@ -501,6 +502,7 @@ def xsetid(Call call) -> None:
     cdef bint deleted_given = False
     cdef Py_ssize_t i = 3
     cdef Stream stream
+    cdef Group group
     while i < call.argc:
         if is_word(call.argv[i], b"entriesadded") and i + 1 < call.argc:
             added = call.integer(i + 1)
@@ -529,6 +531,8 @@ def xsetid(Call call) -> None:
     stream.log.last_id = last
     if added != -1:
         stream.log.entries_added = added
+        for group in stream.group_list():
+            group.cap_position()
     if deleted_given and not is_zero(deleted):
         stream.log.max_deleted_id = deleted
     call.changed()

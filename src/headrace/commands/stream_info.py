@@ -48,6 +48,7 @@ def _entry(call: Call, entry: tuple[StreamID, list[bytes]]) -> None:
 @command("xinfo|stream key [FULL [COUNT count]]", arity=-3, flags=Flag.READ, keys=SECOND, since="5.0.0", group="stream")
 def xinfo_stream(call: Call) -> None:
     """Reply the figures of a stream, with its first and last entry; FULL adds entries, groups and pending lists."""
+    stream = _existing_stream(call)
     full = call.argc > 3
     count = _DEFAULT_COUNT
     if full:
@@ -59,7 +60,6 @@ def xinfo_stream(call: Call) -> None:
             count = call.integer(5)
             if count < 0:
                 count = _DEFAULT_COUNT
-    stream = _existing_stream(call)
     producers = stream.producers
     call.reply.map(15 if full else 16)
     _field(call, b"length", len(stream))

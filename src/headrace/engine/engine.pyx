@@ -450,6 +450,9 @@ cdef class Engine:
         """Answer an error for a command that was not run."""
         if command is not None:
             command.rejected += 1
+            if command.name == b"exec":
+                client.discard_transaction()
+                text = b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR ")
         if client.queue is not None:
             client.queue_failed = True
         self.stats.count_error(text)

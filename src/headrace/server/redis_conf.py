@@ -61,9 +61,13 @@ def read_command_line(arguments: list[str]) -> CommandLine:
     file = None
     if rest and not rest[0].startswith("-"):
         file = Path(rest.pop(0)).absolute()
-    standard_input = "-" in (rest[:1] + rest[-1:])
-    if standard_input:
-        rest.remove("-")
+    standard_input = True
+    if rest[:1] == ["-"]:
+        rest.pop(0)
+    elif rest[-1:] == ["-"]:
+        rest.pop()
+    else:
+        standard_input = False
     return CommandLine(file, standard_input, list(_flags(rest)))
 
 

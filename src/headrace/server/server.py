@@ -274,6 +274,7 @@ class Server:
         loop = self._loop
         asyncio.set_event_loop(loop)
         loop.set_exception_handler(self._report)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes does not end a server
         loop.add_signal_handler(signal.SIGTERM, self._signalled, signal.SIGTERM)
         loop.add_signal_handler(signal.SIGINT, self._signalled, signal.SIGINT)
         try:
