@@ -414,6 +414,14 @@ cdef Py_ssize_t parse_ids_block(Call call, Py_ssize_t i, Policy *policy, Py_ssiz
     return first
 
 
+cdef int reply_missing(Call call, Py_ssize_t count) except -1:
+    """The reply where there is no stream or group: none of the IDs is there, whatever they are."""
+    call.reply.array(count)
+    for _ in range(count):
+        call.reply.integer(MISSING)
+    return 0
+
+
 @command(
     "xdelex key [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
     arity=-5, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
@@ -430,9 +438,7 @@ def xdelex(Call call) -> None:
     cdef StreamID id
     cdef Fate fate
     if stream is None:
-        call.reply.array(count)
-        for _ in range(count):
-            call.reply.integer(MISSING)
+        reply_missing(call, count)
         return
     ids = strict_ids(call, first, count)
     references = stream.references()
@@ -469,9 +475,7 @@ def xackdel(Call call) -> None:
     cdef Fate fate
     group = stream.find_group(<bytes>call.argv[2]) if stream is not None else None
     if group is None:
-        call.reply.array(count)
-        for _ in range(count):
-            call.reply.integer(MISSING)
+        reply_missing(call, count)
         return
     ids = strict_ids(call, first, count)
     references = stream.references()
