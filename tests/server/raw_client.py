@@ -38,6 +38,17 @@ class RawClient:
                 raise ConnectionError(f"the server closed the connection after {self._buffer!r}")
             self._buffer += data
 
+    def exactly(self, size: int) -> bytes:
+        """Return the next `size` bytes, wherever replies end."""
+        data = bytearray(self._buffer)
+        while len(data) < size:
+            piece = self._socket.recv(1 << 20)
+            if not piece:
+                raise ConnectionError(f"the server closed the connection after {len(data)} of {size} bytes")
+            data += piece
+        self._buffer = bytes(data[size:])
+        return bytes(data[:size])
+
 
 def encode(words: list[bytes]) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)

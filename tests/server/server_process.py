@@ -74,6 +74,16 @@ class ServerProcess:
     def raw(self) -> closing[RawClient]:
         return closing(RawClient(self.port))
 
+    def resident_bytes(self) -> int:
+        """The memory that the server holds."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self) -> float:
+        """The processor time that the server has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
         os.kill(self.process.pid, number)
