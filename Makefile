@@ -73,9 +73,10 @@ format: setup  ## rewrite the Python sources the way lint wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## the core in figures: its targets, redis-server beside it, the rax beside other ordered indexes
+bench: setup  ## the core and the server in figures: their targets, redis-server beside them, the rax beside other ordered indexes
 	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.ordered_index
+	$(BIN)/python -m bench.server
 
 docs: setup  ## docs/commands.md, from the table of commands
 	$(BIN)/python -m headrace.commands.reference > docs/commands.md

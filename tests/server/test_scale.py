@@ -80,7 +80,8 @@ def test_a_thousand_connections_are_served_alike(tmp_path: Path) -> None:
             client.close()
 
 
-def test_ten_thousand_blocked_readers_cost_nothing_idle_and_all_wake(tmp_path: Path, many_files: None) -> None:
+@pytest.mark.usefixtures("many_files")
+def test_ten_thousand_blocked_readers_cost_nothing_idle_and_all_wake(tmp_path: Path) -> None:
     request = encode([b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"])
     with ServerProcess(tmp_path, "--maxclients", str(BLOCKED + 100)) as server, selectors.DefaultSelector() as waiting:
         control = RawClient(server.port, timeout=60)

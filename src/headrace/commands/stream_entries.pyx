@@ -15,7 +15,7 @@ from headrace.core.stream cimport (
 )
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, generate_id, generate_seq, is_zero,
-    less, max_id, parse_new, same, wrap_id,
+    less, make_id, max_id, parse_new, same, wrap_id,
 )
 from headrace.engine.engine cimport DENY_OOM, FAST, READ, WRITE, Call
 
@@ -160,16 +160,35 @@ cdef Py_ssize_t parse_options(Call call, bint adds, Options *options) except -1:
 
 
 cdef list exact_trim(Call call, Stream stream, const Options *options):
-    """The command with `~` made exact: repeated, it removes what it removed here, whatever the nodes then are."""
+    """The command with `~` made exact: repeated, it removes what it removed here, whatever the nodes then are.
+
+    Redis rewrites every policy as KEEPREF. Of ACKED and DELREF, which bury entries one by one, the first entry stored
+    may be one just buried, and ACKED does not get down to the same length from where it now stands.
+    """
     cdef list argv = list(call.argv)
     cdef ID first
-    if options.goal.approximate:
-        argv[options.threshold - 1] = b"="
-        if options.goal.by_length:
-            argv[options.threshold] = number(stream.log.length)
-        else:
-            argv[options.threshold] = id_text(first if stream.log.first_stored(&first) else max_id())
+    if not options.goal.approximate:
+        return argv
+    argv[options.threshold - 1] = b"="
+    if options.goal.by_length and options.goal.policy != ACKED:
+        argv[options.threshold] = number(stream.log.length)
+    elif options.goal.policy == KEEPREF:
+        argv[options.threshold] = id_text(first if stream.log.first_stored(&first) else max_id())
+    else:
+        argv[options.threshold - 2] = b"MINID"
+        argv[options.threshold] = id_text(first_spared(stream, &options.goal))
     return argv
+
+
+cdef ID first_spared(Stream stream, const TrimGoal *goal) except *:
+    """The first entry that a trim could have removed and did not: its limit or its goal stopped it there."""
+    cdef References references = stream.references()
+    cdef EntryCursor cursor = open_cursor(stream.log, make_id(0, 0), max_id(), False)
+    cdef ID end = max_id() if goal.by_length else goal.min_id
+    while cursor.next() and less(cursor.node.id, end):
+        if goal.policy == DELREF or not references.hold(cursor.node.id):
+            return cursor.node.id
+    return end
 
 
 cdef int trim_stream(Call call, Stream stream, const Options *options) except -1:
@@ -301,7 +320,8 @@ def xtrim(Call call) -> None:
     if removed:
         call.changed(removed)
         call.touch(<bytes>call.argv[1])
-        call.emit(exact_trim(call, stream, &options))
+        if call.engine.effect_sink is not None:
+            call.emit(exact_trim(call, stream, &options))
     call.reply.integer(removed)
 
 
