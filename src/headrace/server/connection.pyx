@@ -112,7 +112,10 @@ cdef class Connection:
     # --- requests ----------------------------------------------------------------------------------------------
 
     cdef int process(self) except -1:
-        """Run every complete request, until one blocks."""
+        """Run every complete request, until one blocks or the replies grow long.
+
+        Then the event loop gets its turn: it writes, and finds out whether the peer reads, before more is replied.
+        """
         cdef Client client = self.client
         cdef list argv
         if self.processing:
@@ -128,6 +131,8 @@ cdef class Connection:
                 self.parser.trusted = client.authenticated
                 if client.reply.written() > FLUSHED_EARLY:
                     self.flush()
+                    self.host.soon(self.run_waiting)
+                    break
         except ProtocolError as error:
             self.broken = True
             client.reply.error(error.text)
