@@ -8,6 +8,7 @@ from typing import Final
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _STATM: Final = Path("/proc/self/statm")
+_STATUS: Final = Path("/proc/self/status")
 
 # glibc keeps what was freed; this gives whole pages of it back, where there is such a function.
 _malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -22,8 +23,15 @@ def resident_bytes() -> int:
 
 
 def peak_resident_bytes() -> int:
-    """Return the most that it ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the most that it ever held.
+
+    Not what getrusage says: a process inherits that figure from the one that started it.
+    """
+    try:
+        status = _STATUS.read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def machine_bytes() -> int:
