@@ -271,3 +271,66 @@ def test_a_group_or_key_called_streams_is_not_the_word(session: StreamSession) -
     reply = session.ask("XREADGROUP GROUP STREAMS STREAMS STREAMS STREAMS >")
     assert reply == [["STREAMS", [entry("1-0")]]]
     assert session.ask("COMMAND GETKEYS XREADGROUP GROUP STREAMS STREAMS STREAMS STREAMS >") == ["STREAMS"]
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_reader_that_was_woken_for_nothing_goes_to_the_end_of_the_queue(session: StreamSession) -> None:
+    for key in ("s", "t"):
+        session.ask(f"XGROUP SETID {key} g $")
+    session.ask("XGROUP CREATE t other $")
+    first, second = session.connect(), session.connect()
+    first.run("XREADGROUP", "GROUP", "g", "alice", "BLOCK", 0, "STREAMS", "s", "t", ">", ">")
+    second.run("XREADGROUP", "GROUP", "g", "bob", "BLOCK", 0, "STREAMS", "s", ">")
+    session.ask("XGROUP DESTROY t other")
+    assert first.waits
+    session.ask("XADD s 5-0 f v")
+    assert first.waits
+    assert not second.waits
+
+
+def test_a_dollar_means_what_it_meant_when_the_reader_came(session: StreamSession) -> None:
+    reader = session.connect()
+    reader.run("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+    session.ask("DEL s")
+    session.ask("XADD s 4-0 f v")
+    assert reader.waits
+    session.ask("XADD s 4-1 f v")
+    assert parse(reader.reply()) == ["*", ["*", "$s", ["*", ["*", "$4-1", ["*", "$f", "$v"]]]]]
+
+
+def test_a_plus_means_the_last_entry_when_there_is_one(session: StreamSession) -> None:
+    reader = session.connect()
+    reader.run("XREAD", "BLOCK", 0, "STREAMS", "new", "+")
+    for line in ("MULTI", "XADD new 1-0 f v", "XADD new 2-0 f v", "EXEC"):
+        session.ask(line)
+    assert parse(reader.reply()) == ["*", ["*", "$new", ["*", ["*", "$2-0", ["*", "$f", "$v"]]]]]
+
+
+def test_a_blocked_group_reader_has_made_its_consumer(session: StreamSession) -> None:
+    session.ask("XGROUP SETID s g $")
+    session.connect().run("XREADGROUP", "GROUP", "g", "carol", "BLOCK", 0, "STREAMS", "s", ">")
+    assert [consumer["name"] for consumer in session.info("XINFO CONSUMERS s g")] == ["carol"]
+
+
+@pytest.mark.parametrize("line", ["XGROUP SETID s g 0", "XGROUP CREATE s other 0", "XSETID s 9-0", "XACK s g 1-0"])
+def test_what_does_not_wake_a_reader(session: StreamSession, line: str) -> None:
+    session.ask("XREADGROUP GROUP g bob STREAMS s >")
+    reader = session.connect()
+    reader.run("XREADGROUP", "GROUP", "g", "alice", "BLOCK", 0, "STREAMS", "s", ">")
+    session.ask(line)
+    assert reader.waits
+
+
+def test_two_waits_that_end_in_the_same_millisecond_end_once_each(session: StreamSession) -> None:
+    """The server crashed when a client was served and waited again with the deadline that it had."""
+    reader = session.connect()
+    reader.run("XREAD", "BLOCK", 50, "STREAMS", "s", "$")
+    session.ask("XADD s 5-0 f v")
+    assert reader.reply()
+    reader.run("XREAD", "BLOCK", 50, "STREAMS", "s", "$")
+    session.wait_ms(50)
+    session.engine.ring()
+    assert reader.reply() == b"*-1\r\n"
+    assert not reader.waits

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """What the stream commands share: reading IDs and options from arguments, writing entries as replies."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE

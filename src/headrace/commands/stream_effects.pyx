@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """The effects of deliveries and claims: not the command, which depends on the clock and on what was there, but what
 became of each record.
 

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """Commands on the entries of a stream: adding, reading by ID, deleting, trimming, and the counters of history."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """Commands on consumer groups: making and unmaking them, acknowledging, claiming, releasing, and looking."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """XREAD and XREADGROUP: one reader of many streams, for those who come alone and for groups.
 
 Both parse and resolve everything before they touch anything. What they find nothing for, they wait for: the

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """A client as the engine sees it: who it is, what it has selected, queued, watched, and waits for.
 
 The host owns the connection behind it and gives the client a `channel`, described in `headrace.engine.channel`.

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """The engine: runs commands on databases for clients, one at a time.
 
     execute ── find the command, refuse or queue it, or run it
@@ -664,7 +665,9 @@ cdef class Engine:
             self.run_postponed()
         clients, keys = self.waiting.due(self.now_ms)
         for client in clients:
-            self.release(client, None)
+            # One that was served and waits again with the same deadline is due twice.
+            if client.wait is not None and 0 < client.wait.deadline <= self.now_ms:
+                self.release(client, None)
         for db, key in keys:
             self.signal_key(db, key)
         self.serve_waiting()

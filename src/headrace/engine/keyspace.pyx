@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """One database: its keys and values, when they expire, and who watches or waits for them.
 
     values    key ─► value

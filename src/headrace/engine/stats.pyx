@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """What the engine counts: commands, errors by their code, look-ups, and the commands that were slow."""
 
 cimport cython

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """One client's connection: bytes in, commands run, bytes out, in one call of the event loop.
 
     socket ─► RequestParser ─► engine.execute, for every complete request ─► replies of all, one write
