@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
 import redis
@@ -71,17 +71,14 @@ class RedisReference:
 
 
 @contextmanager
-def redis_reference() -> Iterator[RedisReference]:
-    """Start a server, and stop it at the end."""
+def running(*command: str) -> Iterator[RedisReference]:
+    """Start a server that takes redis-server's flags, on a port and in a directory of its own; stop it at the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
         process = subprocess.Popen(
-            [
-                *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", directory),
-                *("--save", "", "--appendonly", "no"),
-            ],
+            [*command, "--port", str(port), "--dir", directory, "--save", "", "--appendonly", "no"],
             stdout=subprocess.DEVNULL,
         )
         client = redis.Redis(port=port)
@@ -97,3 +94,8 @@ def redis_reference() -> Iterator[RedisReference]:
             client.close()
             process.terminate()
             process.wait(10)
+
+
+def redis_reference() -> AbstractContextManager[RedisReference]:
+    """Start this machine's redis-server, and stop it at the end."""
+    return running("redis-server", "--bind", "127.0.0.1")

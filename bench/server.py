@@ -23,17 +23,15 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import redis
 
 from bench.harness import Report, Row, median, report, spread
-from bench.redis_reference import RedisReference, packed, redis_reference, redis_version
+from bench.redis_reference import RedisReference, packed, redis_reference, redis_version, running
 
 ROUNDS = 6
 CLIENTS = 50
@@ -209,31 +207,9 @@ def wake(port: int, pid: int) -> Row:
 # --- the servers -----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def headrace() -> Iterator[RedisReference]:
-    """Start our server as redis_reference starts the other, and stop it at the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
-        binary = Path(sys.executable).with_name("headrace")
-        process = subprocess.Popen(
-            [binary, "serve", "--port", str(port), "--dir", directory, "--save", "", "--appendonly", "no"],
-            stdout=subprocess.DEVNULL,
-        )
-        client = redis.Redis(port=port)
-        try:
-            for _ in range(200):
-                try:
-                    client.ping()
-                    break
-                except redis.ConnectionError:
-                    time.sleep(0.05)
-            yield RedisReference(client, port, process.pid)
-        finally:
-            client.close()
-            process.terminate()
-            process.wait(10)
+def headrace() -> AbstractContextManager[RedisReference]:
+    """Start our server as redis_reference starts the other."""
+    return running(str(Path(sys.executable).with_name("headrace")), "serve")
 
 
 def fill(server: RedisReference) -> None:
