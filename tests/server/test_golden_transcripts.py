@@ -17,6 +17,8 @@ def test_every_recorded_reply_of_redis_8_9_is_ours_too(headrace_server: redis.Re
     compared = 0
     client = RawClient(headrace_server.connection_pool.connection_kwargs["port"])
     client.run("HELLO", protocol)
+    # The recording forgets no producer, and some of its producers send entries of the year 1970.
+    client.run("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     for scenario in SCENARIOS:
         if scenario["proto"] != protocol:
             continue
@@ -26,5 +28,6 @@ def test_every_recorded_reply_of_redis_8_9_is_ours_too(headrace_server: redis.Re
             where = f"scenario {scenario['seed']}, step {number}: {step['cmd']}"
             assert matches(step["reply"], reply), f"{where}\nrecorded {step['reply']}\nreplied  {reply}"
             compared += 1
+    client.run("DEBUG", "SET-ACTIVE-EXPIRE", 1)
     client.close()
     assert compared == sum(len(s["steps"]) for s in SCENARIOS if s["proto"] == protocol) > 10_000

@@ -601,8 +601,8 @@ cdef class Engine:
         self.read_clocks()
         self.second = self.now_ms // 1000
         self.stats.sample_rates(self.now_ms)
-        for db in self.databases:
-            if self.active_expiry and not self.paused_until:
+        for db in self.databases if self.active_expiry else ():
+            if not self.paused_until:
                 for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
                     self.expire_now(db, key)
             for key in list(db.producing):
