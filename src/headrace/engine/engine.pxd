@@ -97,16 +97,17 @@ cdef class Engine:
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
-    cdef public object effect_sink      # None, or a function that takes (database number, list of effects)
+    cdef public object effect_sink      # None, or a function that takes a list of (database number, argv)
     cdef list effects                   # of the command that runs
-    cdef Database effects_db
     cdef list ready                     # (database, key) that may serve waiting clients
     cdef dict ready_set
     cdef list unflushed                 # clients with replies
     cdef uint64_t next_client_id
     cdef int depth                      # commands within commands: EXEC, scripts
     cdef public bint loading            # effects are replayed: nothing expires or blocks, limits are off
+    cdef readonly Client loader         # who repeats them; None: nobody does
     cdef public bint over_memory
+    cdef public bytes write_refusal     # why nothing can be written now; None: it can
     cdef public int64_t paused_until    # Unix ms; 0: not paused
     cdef public bint paused_writes_only
     cdef readonly dict postponed        # clients whose request CLIENT PAUSE holds back, in the order they came

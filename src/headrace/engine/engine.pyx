@@ -276,6 +276,29 @@ cdef class Engine:
     cpdef int64_t unix_ms(self):
         return wall_ms() if self.clock is None else self.clock()
 
+    # --- loading -----------------------------------------------------------------------------------------------
+
+    def begin_loading(self) -> Client:
+        """Let nobody but the client that this returns change data: it repeats what was written before."""
+        self.loading = True
+        self.loader = Client(0, self.databases[0], None, self.unix_ms())
+        self.loader.authenticated = True
+        return self.loader
+
+    def load_key(self, number: int, key: bytes, value: object, expires_ms: int | None, idle_s: int | None) -> None:
+        """Give a key of a database a value that was saved, and what else was saved of it."""
+        cdef Database db = self.databases[number]
+        db.put(key, value)
+        if expires_ms is not None:
+            db.set_expiry(key, expires_ms)
+        db.note_access(key, self.second - (idle_s or 0))
+
+    def end_loading(self) -> None:
+        """Let everybody work again; what was loaded is no change."""
+        self.loading = False
+        self.loader = None
+        self.dirty = 0
+
     # --- clients -----------------------------------------------------------------------------------------------
 
     def connect(self, channel) -> Client:
@@ -434,11 +457,16 @@ cdef class Engine:
         if not client.authenticated and not command.flags & NO_AUTH:
             self.refuse(client, command, b"NOAUTH Authentication required.")
             return None
+        if client is self.loader:
+            return command
         if self.over_memory and command.flags & DENY_OOM:
             self.refuse(client, command, OUT_OF_MEMORY)
             return None
         if self.loading and not command.flags & LOADING:
             self.refuse(client, command, b"LOADING Redis is loading the dataset in memory")
+            return None
+        if self.write_refusal is not None and command.flags & WRITE:
+            self.refuse(client, command, self.write_refusal)
             return None
         return command
 
@@ -501,8 +529,8 @@ cdef class Engine:
             self.effects.append((call.db.number, argv))
         if self.depth == 0 and self.effects:
             self.settle_effects()
-        if client.wait is not wait:
-            return 0                    # it waits, and is counted when it is served
+        if client.wait is not wait or client is self.loader:
+            return 0                    # it waits, and is counted when it is served; or it ran, and was, before
         self.clock_ns = monotonic_ns()
         took = self.clock_ns - began
         command.count_call(took)
