@@ -6,6 +6,7 @@ from headrace.commands.table import command, container
 from headrace.engine.client import Client, ReplyMode
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
+from headrace.engine.pubsub import Kind, held_by
 
 _PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
 _ADMIN = _PLAIN | Flag.ADMIN
@@ -66,6 +67,8 @@ def client_setinfo(call: Call) -> None:
 
 def _flags_of(client: Client) -> str:
     flags = ""
+    if client.subscribed:
+        flags += "P"
     if client.queue is not None:
         flags += "x"
     if client.wait is not None or client.postponed is not None:
@@ -101,9 +104,9 @@ def _line_of(call: Call, client: Client) -> bytes:
         "idle": max(call.now_ms - client.active_ms, 0) // 1000,
         "flags": _flags_of(client),
         "db": client.db.number,
-        "sub": 0,
-        "psub": 0,
-        "ssub": 0,
+        "sub": len(held_by(client, Kind.CHANNEL)),
+        "psub": len(held_by(client, Kind.PATTERN)),
+        "ssub": len(held_by(client, Kind.SHARD)),
         "multi": -1 if client.queue is None else len(queued),
         "watch": len(client.watched),
         "qbuf": figures.received,
@@ -137,6 +140,10 @@ def client_info(call: Call) -> None:
     call.reply.verbatim(_line_of(call, call.client), b"txt")
 
 
+def _type_of(client: Client) -> bytes:
+    return b"pubsub" if client.subscribed else b"normal"
+
+
 def _known_type(word: bytes) -> bytes:
     if word.lower() not in _TYPES:
         raise CommandError(b"ERR Unknown client type '%s'" % quoted(word))
@@ -155,8 +162,8 @@ def client_list(call: Call) -> None:
     clients = list(call.engine.clients.values())
     option = call.argv[2].lower() if call.argc > 2 else b""
     if call.argc == 4 and option == b"type":
-        if _known_type(call.argv[3]) != b"normal":
-            clients = []
+        kind = _known_type(call.argv[3])
+        clients = [client for client in clients if _type_of(client) == kind]
     elif call.argc > 3 and option == b"id":
         ids = [call.integer(i, b"ERR Invalid client ID") for i in range(3, call.argc)]
         clients = [call.engine.clients[each] for each in ids if each in call.engine.clients]
@@ -200,7 +207,7 @@ class _Filter:
     def __init__(self, call: Call) -> None:
         self.id: int | None = None
         self.born_until_ms: int | None = None
-        self.normal = True  # every connection is
+        self.type: bytes | None = None
         self.address: bytes | None = None
         self.local_address: bytes | None = None
         self.spared: Client | None = call.client
@@ -221,7 +228,7 @@ class _Filter:
                 raise CommandError(b"ERR maxage should be greater than 0")
             self.born_until_ms = call.now_ms - seconds * 1000
         elif option == b"type":
-            self.normal = _known_type(value) == b"normal"
+            self.type = _known_type(value)
         elif option == b"addr":
             self.address = value
         elif option == b"laddr":
@@ -237,7 +244,7 @@ class _Filter:
     def passes(self, client: Client) -> bool:
         """Whether a connection is meant."""
         return (
-            self.normal
+            self.type in (None, _type_of(client))
             and client is not self.spared
             and self.id in (None, client.id)
             and self.address in (None, client.address)

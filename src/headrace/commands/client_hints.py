@@ -16,6 +16,7 @@ _TAKEN_FROM = ("RW", "delete")
 _TAKEN_AND_SHOWN = ("RW", "access", "delete")
 
 KeyAccess = tuple[str, ...]
+NOT_KEY: Final = ("not_key",)  # what only looks like one, so that a cluster sends it to the right shard
 
 # One for all keys of the command, or one for each. Others: SHOWN where the command reads, CHANGED where it writes.
 _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
@@ -42,7 +43,10 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"scard": (_UNREAD,),
     b"set": (("RW", "access", "update", "variable_flags"),),
     b"sismember": (_UNREAD,),
+    b"spublish": (NOT_KEY,),
     b"srem": (_TAKEN_FROM,),
+    b"ssubscribe": (NOT_KEY,),
+    b"sunsubscribe": (NOT_KEY,),
     b"touch": (_UNREAD,),
     b"type": (_UNREAD,),
     b"unlink": (("RM", "delete"),),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.commands.client_hints import KeyAccess, key_access, key_word, tips_of
+from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_word, tips_of
 from headrace.commands.help import reply_help
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.commands.table import TABLE, command
@@ -89,7 +89,12 @@ def categories_of(command: Command) -> list[bytes]:
     """Name the ACL categories of a command, in Redis's order, each with its @."""
     outer = command.name.partition(b"|")[0]
     categories = {"fast" if command.flags & Flag.FAST else "slow"}
-    for flag, name in ((Flag.READ, "read"), (Flag.WRITE, "write"), (Flag.BLOCKING, "blocking")):
+    for flag, name in (
+        (Flag.READ, "read"),
+        (Flag.WRITE, "write"),
+        (Flag.BLOCKING, "blocking"),
+        (Flag.PUBSUB, "pubsub"),
+    ):
         if command.flags & flag:
             categories.add(name)
     if command.flags & Flag.ADMIN:
@@ -337,7 +342,7 @@ def _keys_of_request(call: Call) -> tuple[list[bytes], tuple[KeyAccess, ...]]:
     if found is None:
         raise CommandError(b"ERR Invalid command specified")
     accesses = key_access(found)
-    if not accesses:
+    if not accesses or accesses == (NOT_KEY,):
         raise CommandError(b"ERR The command has no key arguments")
     if not found.accepts(len(request)):
         raise CommandError(b"ERR Invalid number of arguments specified for command")

@@ -31,10 +31,14 @@ _INT_MAX = 2**31 - 1
 
 @command("ping [message]", arity=-1, flags=Flag.FAST, since="1.0.0", group="connection")
 def ping(call: Call) -> None:
-    """Reply PONG, or the message."""
+    """Reply PONG, or the message; among messages of channels in RESP2, like one of them."""
     if call.argc > 2:
         raise wrong_arity(b"ping")
-    if call.argc == 2:
+    if call.client.subscribed and call.reply.protocol == 2:
+        call.reply.array(2)
+        call.reply.bulk(b"pong")
+        call.reply.bulk(call.argv[1] if call.argc == 2 else b"")
+    elif call.argc == 2:
         call.reply.bulk(call.argv[1])
     else:
         call.reply.simple(b"PONG")
@@ -70,16 +74,18 @@ def quit_(call: Call) -> None:
 
 @command("reset", arity=1, flags=_HANDSHAKE | Flag.IN_MULTI, since="6.2.0", group="connection")
 def reset(call: Call) -> None:
-    """Make the connection like a new one: no transaction, no watched keys, no name, database 0, RESP2.
+    """Make the connection like a new one: no transaction, nothing watched or listened to, no name, database 0, RESP2.
 
     A client that had to authenticate has to do so again.
     """
     client = call.client
     client.discard_transaction()
+    call.engine.exchange.leave(client)
     client.db = call.engine.databases[0]
     client.name = b""
     client.no_evict = client.no_touch = False
     client.authenticated = not call.engine.config["requirepass"]
+    client.update_guard()
     client.reply.protocol = 2
     if client.reply_mode == ReplyMode.REPLY_OFF:
         client.reply_mode = ReplyMode.REPLY_ON
@@ -108,6 +114,7 @@ def _authenticate(engine: Engine, client: Client, user: bytes, password: bytes) 
     if user != _DEFAULT_USER or not right:
         raise CommandError(_WRONG_PASSWORD)
     client.authenticated = True
+    client.update_guard()
 
 
 def _take_secret(call: Call, index: int) -> bytes:

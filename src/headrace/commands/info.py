@@ -15,6 +15,7 @@ from headrace.commands.connection import REDIS_VERSION
 from headrace.commands.table import command
 from headrace.engine.engine import Call, Command, Engine, Flag
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
+from headrace.engine.pubsub import Kind
 
 Fields = Iterator[tuple[str, object]]
 
@@ -71,7 +72,7 @@ def _clients(engine: Engine) -> Fields:
     yield "maxclients", engine.config["maxclients"]
     yield "blocked_clients", len(engine.waiting.clients) + len(engine.postponed)
     yield "tracking_clients", 0
-    yield "pubsub_clients", 0
+    yield "pubsub_clients", sum(client.subscribed for client in engine.clients.values())
     yield "watching_clients", len(watching)
     yield "clients_in_timeout_table", engine.waiting.timed
     yield "total_watched_keys", len({watched for client in watching for watched in client.watched})
@@ -138,8 +139,9 @@ def _stats(engine: Engine) -> Fields:
     yield "evicted_clients", 0
     yield "keyspace_hits", stats.hits
     yield "keyspace_misses", stats.misses
-    yield "pubsub_channels", 0
-    yield "pubsub_patterns", 0
+    yield "pubsub_channels", len(engine.exchange.listeners[Kind.CHANNEL])
+    yield "pubsub_patterns", len(engine.exchange.listeners[Kind.PATTERN])
+    yield "pubsubshard_channels", len(engine.exchange.listeners[Kind.SHARD])
     yield "latest_fork_usec", 0
     yield "total_forks", 0
     yield "unexpected_error_replies", 0

@@ -14,6 +14,7 @@ _TITLES: Final = {
     "string": "Strings",
     "list": "Lists",
     "set": "Sets",
+    "pubsub": "Publishing and subscribing",
     "transactions": "Transactions",
     "connection": "Connections",
     "server": "The server",

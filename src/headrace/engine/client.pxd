@@ -33,6 +33,9 @@ cdef class Client:
     cdef public bytes library_version
     cdef public bint authenticated
     cdef public bytes user
+    cdef public bint guarded            # not every command is for it: the engine asks for each
+    cdef public bint subscribed         # listens to something
+    cdef public tuple subscriptions     # names by kind of subscription (`headrace.engine.pubsub`); None: none so far
     cdef public ReplyMode reply_mode
     cdef public bint closing            # close once what was replied has left
     cdef public bint no_evict
@@ -52,3 +55,5 @@ cdef class Client:
 
     cdef public Wait wait               # None: not blocked
     cdef public bint retrying           # running its command again after a wake-up
+
+    cpdef int update_guard(self) except -1

@@ -39,6 +39,11 @@ cdef class Client:
         """Whether it is on this machine: the loopback, a unix socket, or in this process."""
         return self.address.startswith((b"127.", b"[::1]", b"::1", b"/")) or not self.address
 
+    cpdef int update_guard(self) except -1:
+        """Follow a change of what the client may do, so that who may do everything is asked one question only."""
+        self.guarded = not self.authenticated or self.subscribed
+        return 0
+
     def unwatch_all(self) -> None:
         """Forget the watched keys, and that any of them changed."""
         for db, key in self.watched:

@@ -102,6 +102,8 @@ cdef class Engine:
     cdef list ready                     # (database, key) that may serve waiting clients
     cdef dict ready_set
     cdef list unflushed                 # clients with replies
+    cdef list pushes                    # (client, message) that follow the reply of the command that runs
+    cdef readonly object exchange       # who listens to what is published
     cdef uint64_t next_client_id
     cdef int depth                      # commands within commands: EXEC, scripts
     cdef public bint loading            # effects are replayed: nothing expires or blocks, limits are off
@@ -128,6 +130,9 @@ cdef class Engine:
     cdef Command find_command(self, Client client, list argv)
     cdef int settle_effects(self) except -1
     cpdef int serve_waiting(self) except -1
+    cpdef int push(self, Client client, bytes message) except -1
+    cdef int deliver_pushes(self) except -1
+    cdef bytes forbidding(self, Client client, Command command)
     cpdef int note_unflushed(self, Client client) except -1
     cpdef int flush_clients(self) except -1
     cpdef object find(self, Database db, bytes key)

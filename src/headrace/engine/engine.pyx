@@ -25,6 +25,7 @@ from secrets import token_hex
 
 from headrace.engine.errors import INTERNAL_ERROR, NOT_AN_INTEGER, OUT_OF_MEMORY, WRONG_TYPE, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
+from headrace.engine.pubsub import Exchange
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
 
@@ -50,6 +51,12 @@ cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command
 
 # What WAIT waits for; every other kind is a type of value.
 REPLICAS = b"replicas"
+
+# What a client of RESP2 may do while messages come in between its replies.
+cdef frozenset WHILE_SUBSCRIBED = frozenset((
+    b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe", b"ping", b"quit",
+    b"reset",
+))
 
 cdef bytes DEBUG_NOT_ALLOWED = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
@@ -232,6 +239,8 @@ cdef class Engine:
         self.ready = []
         self.ready_set = {}
         self.unflushed = []
+        self.pushes = []
+        self.exchange = Exchange(self.push)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.second = self.now_ms // 1000
@@ -261,6 +270,7 @@ cdef class Engine:
         if not password:
             for client in self.clients.values():
                 client.authenticated = True
+                client.update_guard()
 
     cdef void read_clocks(self) noexcept:
         """Begin to measure time: what runs next runs now.
@@ -306,6 +316,7 @@ cdef class Engine:
         self.next_client_id += 1
         client = Client(self.next_client_id, self.databases[0], channel, self.unix_ms())
         client.authenticated = not self.config["requirepass"]
+        client.update_guard()
         self.clients[client.id] = client
         self.stats.connections += 1
         return client
@@ -315,6 +326,7 @@ cdef class Engine:
         self.waiting.leave(client)
         self.postponed.pop(client, None)
         client.discard_transaction()
+        self.exchange.leave(client)
         self.clients.pop(client.id, None)
 
     # --- running -----------------------------------------------------------------------------------------------
@@ -331,6 +343,8 @@ cdef class Engine:
             self.execute_muted(client, argv)
         else:
             self.dispatch(client, argv)
+        if self.pushes:
+            self.deliver_pushes()
         if self.ready:
             self.serve_waiting()
         return 0
@@ -454,9 +468,11 @@ cdef class Engine:
         if command.flags & PROTECTED and not self.debugging_allowed(client):
             self.refuse(client, command, DEBUG_NOT_ALLOWED)
             return None
-        if not client.authenticated and not command.flags & NO_AUTH:
-            self.refuse(client, command, b"NOAUTH Authentication required.")
-            return None
+        if client.guarded:
+            refusal = self.forbidding(client, command)
+            if refusal is not None:
+                self.refuse(client, command, refusal)
+                return None
         if client is self.loader:
             return command
         if self.over_memory and command.flags & DENY_OOM:
@@ -469,6 +485,15 @@ cdef class Engine:
             self.refuse(client, command, self.write_refusal)
             return None
         return command
+
+    cdef bytes forbidding(self, Client client, Command command):
+        """Why a client may not run a command, or None."""
+        if not client.authenticated and not command.flags & NO_AUTH:
+            return b"NOAUTH Authentication required."
+        if client.subscribed and client.reply.protocol == 2 and command.name not in WHILE_SUBSCRIBED:
+            return (b"ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "
+                    b"in this context" % command.name)
+        return None
 
     def debugging_allowed(self, client: Client) -> bool:
         """Tell whether `enable-debug-command` lets a client run what is protected."""
@@ -685,6 +710,8 @@ cdef class Engine:
             self.mute(client, written)
             self.waiting.leave(client)
             client.channel.resume()
+        if self.pushes:
+            self.deliver_pushes()
 
     def ring(self) -> None:
         """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
@@ -716,6 +743,24 @@ cdef class Engine:
         self.mute(client, written)
         self.note_unflushed(client)
         client.channel.resume()
+
+    # --- messages and replies ----------------------------------------------------------------------------------
+
+    cpdef int push(self, Client client, bytes message) except -1:
+        """Send a client what answers no request; while a command runs, behind its reply."""
+        if self.depth:
+            self.pushes.append((client, message))
+        elif client.id in self.clients:
+            client.reply.raw(message)
+            self.note_unflushed(client)
+        return 0
+
+    cdef int deliver_pushes(self) except -1:
+        pushes = self.pushes
+        self.pushes = []
+        for client, message in pushes:
+            self.push(<Client>client, <bytes>message)
+        return 0
 
     cpdef int note_unflushed(self, Client client) except -1:
         """The client has, or may have, replies to send at the end of the batch."""

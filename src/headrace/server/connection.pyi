@@ -22,6 +22,9 @@ class Limits:
     output_hard: int
     output_soft: int
     output_soft_ms: int
+    pubsub_hard: int
+    pubsub_soft: int
+    pubsub_soft_ms: int
     def __init__(self) -> None: ...
 
 class Connection:

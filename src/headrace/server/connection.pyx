@@ -33,6 +33,9 @@ cdef class Limits:
     cdef public uint64_t output_hard        # bytes; 0: any
     cdef public uint64_t output_soft        # bytes; 0: any
     cdef public int64_t output_soft_ms      # how long more than `output_soft` is borne
+    cdef public uint64_t pubsub_hard        # the same three for those who listen to channels
+    cdef public uint64_t pubsub_soft
+    cdef public int64_t pubsub_soft_ms
 
 
 cdef class Connection:
@@ -196,17 +199,22 @@ cdef class Connection:
     def bear_congestion(self) -> bool:
         """Disconnect a client that has left too much unread, or for too long; False where that was so."""
         cdef uint64_t unread
+        cdef uint64_t hard = self.limits.output_hard
+        cdef uint64_t soft = self.limits.output_soft
+        cdef int64_t soft_ms = self.limits.output_soft_ms
         cdef bint too_much = False
         if self.transport is None:
             return False
+        if self.client.subscribed:
+            hard, soft, soft_ms = self.limits.pubsub_hard, self.limits.pubsub_soft, self.limits.pubsub_soft_ms
         unread = self.transport.get_write_buffer_size()
-        if self.limits.output_soft and unread > self.limits.output_soft:
+        if soft and unread > soft:
             if not self.soft_since:
                 self.soft_since = self.engine.now_ms
-            too_much = self.engine.now_ms - self.soft_since > self.limits.output_soft_ms
+            too_much = self.engine.now_ms - self.soft_since > soft_ms
         else:
             self.soft_since = 0
-        if too_much or (self.limits.output_hard and unread > self.limits.output_hard):
+        if too_much or (hard and unread > hard):
             self.break_off()
             self.host.left_too_much(self.client)
             return False
@@ -220,10 +228,11 @@ cdef class Connection:
     def set_high_water(self) -> None:
         """Have the event loop say when replies pile up, in time for the smallest limit."""
         cdef uint64_t high = HIGH_WATER
-        if self.limits.output_hard:
-            high = min(high, self.limits.output_hard)
-        if self.limits.output_soft:
-            high = min(high, self.limits.output_soft)
+        for limit in (
+            self.limits.output_hard, self.limits.output_soft, self.limits.pubsub_hard, self.limits.pubsub_soft,
+        ):
+            if limit:
+                high = min(high, limit)
         if self.transport is not None:
             self.transport.set_write_buffer_limits(high)
 

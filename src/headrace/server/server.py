@@ -99,6 +99,10 @@ class Server:
         self.limits.output_hard = output.hard
         self.limits.output_soft = output.soft
         self.limits.output_soft_ms = output.seconds * 1000
+        listeners = self.config["client-output-buffer-limit"]["pubsub"]
+        self.limits.pubsub_hard = listeners.hard
+        self.limits.pubsub_soft = listeners.soft
+        self.limits.pubsub_soft_ms = listeners.seconds * 1000
         for connection in self._connections:
             connection.take_limits()
 
@@ -191,8 +195,7 @@ class Server:
             client.address = _shown_address(transport.get_extra_info("peername"))
             client.local_address = _shown_address(transport.get_extra_info("sockname"))
             self._keep_alive(opened)
-        if self.limits.output_hard or self.limits.output_soft:
-            connection.set_high_water()
+        connection.set_high_water()
         self.log.verbose(f"Accepted {client.address.decode()}")
 
     def _keep_alive(self, opened: socket.socket) -> None:
@@ -254,7 +257,8 @@ class Server:
     def _close_idle(self, since_ms: int) -> None:
         for connection in list(self._connections):
             client = connection.client
-            if client.active_ms < since_ms and client.wait is None and client.postponed is None:
+            busy = client.wait is not None or client.postponed is not None or client.subscribed
+            if client.active_ms < since_ms and not busy:
                 self.log.verbose(f"Closing idle client {_shown(client)}")
                 connection.close()
 
