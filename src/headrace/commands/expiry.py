@@ -9,6 +9,7 @@ from enum import IntFlag
 from headrace.commands.table import FIRST, command
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import CommandError, quoted
+from headrace.engine.notifications import Event
 
 _LATEST_MS = 2**63 - 1
 _EARLIEST_MS = -(2**63)
@@ -69,10 +70,12 @@ def _expire(call: Call, unit_ms: int, since_ms: int) -> None:
         return
     if has_passed(call, when_ms):
         call.delete(key)
+        call.notify(Event.GENERIC, b"del", key)
         call.emit([b"DEL", key])
     else:
         call.db.set_expiry(key, when_ms)
         call.touch(key)
+        call.notify(Event.GENERIC, b"expire", key)
         call.emit([b"PEXPIREAT", key, b"%d" % when_ms])
     call.changed()
     call.reply.integer(1)
@@ -169,5 +172,6 @@ def persist(call: Call) -> None:
         call.reply.integer(0)
         return
     call.touch(key)
+    call.notify(Event.GENERIC, b"persist", key)
     call.changed()
     call.reply.integer(1)

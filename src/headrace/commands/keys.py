@@ -8,6 +8,7 @@ from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import Matcher, matcher
 from headrace.engine.keyspace import Database
+from headrace.engine.notifications import Event
 from headrace.engine.values import kind_of
 
 _DEFAULT_SCAN_COUNT: Final = 10
@@ -23,7 +24,11 @@ _CURSOR: Final = re.compile(rb"([+-]?)(\d+)|")
 
 
 def _delete(call: Call) -> None:
-    deleted = sum(call.delete(key) for key in call.argv[1:])
+    deleted = 0
+    for key in call.argv[1:]:
+        if call.delete(key):
+            call.notify(Event.GENERIC, b"del", key)
+            deleted += 1
     call.changed(deleted)
     call.reply.integer(deleted)
 

@@ -9,6 +9,7 @@ from typing import Final
 from headrace.commands.table import FIRST, command
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import WRONG_TYPE, CommandError, wrong_arity
+from headrace.engine.notifications import Event
 
 _LATEST_MS: Final = 2**63 - 1
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
@@ -40,6 +41,7 @@ def _push(call: Call, *, left: bool) -> None:
     else:
         held.extend(elements)
     call.touch(key)
+    call.notify(Event.LIST, b"lpush" if left else b"rpush", key)
     call.changed(len(elements))
     call.reply.integer(len(held))
 
@@ -73,10 +75,12 @@ def rpush(call: Call) -> None:
 def _take(call: Call, key: bytes, held: deque[bytes], count: int, *, left: bool) -> list[bytes]:
     """Take up to `count` elements off an end."""
     taken = [held.popleft() if left else held.pop() for _ in range(min(count, len(held)))]
+    call.notify(Event.LIST, b"lpop" if left else b"rpop", key)
     if held:
         call.touch(key)
     else:
         call.delete(key)
+        call.notify(Event.GENERIC, b"del", key)
     call.changed(len(taken))
     return taken
 

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from headrace.commands.expiry import has_passed
+from headrace.commands.relocation import announce_replaced
 from headrace.commands.table import FIRST, command
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
+from headrace.engine.notifications import Event
 from headrace.formats.dump import open_payload
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.values import dump_value, restore_value
@@ -92,9 +94,11 @@ def restore(call: Call) -> None:
     value = _read_value(call)
     if expires_ms and not options.absolute:
         expires_ms = min(expires_ms + call.now_ms, _LATEST_MS)
-    deleted = call.delete(key)
+    former = call.value(1)
+    call.delete(key)
     if expires_ms and has_passed(call, expires_ms):
-        if deleted:
+        if former is not None:
+            call.notify(Event.GENERIC, b"del", key)
             call.changed()
             call.emit([b"DEL", key])
         call.reply.ok()
@@ -107,5 +111,7 @@ def restore(call: Call) -> None:
     if options.idle_s is not None:
         call.db.note_access(key, call.now_ms // 1000 - options.idle_s)
     call.touch(key)
+    call.notify(Event.GENERIC, b"restore", key)
+    announce_replaced(call, call.db, key, former, value)
     call.changed()
     call.reply.ok()

@@ -11,6 +11,8 @@ from headrace.core.stream import Stream
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from headrace.engine.keyspace import Database
+from headrace.engine.notifications import Event
+from headrace.engine.values import kind_of
 
 _SAME_OBJECT = b"ERR source and destination objects are the same"
 _OUT_OF_RANGE = b"ERR DB index is out of range"
@@ -39,6 +41,15 @@ def _place(call: Call, db: Database, key: bytes, value: object, expires_ms: int 
         db.set_expiry(key, expires_ms)
     call.engine.touch_key(db, key)
     call.engine.signal_key(db, key)
+    call.engine.announce(db, Event.NEW, b"new", key)
+
+
+def announce_replaced(call: Call, db: Database, key: bytes, former: object, value: object) -> None:
+    """Tell that a key was removed, if it was, to make room for a value; after what put it there."""
+    if former is not None:
+        call.engine.announce(db, Event.OVERWRITTEN, b"overwritten", key)
+        if kind_of(former) != kind_of(value):
+            call.engine.announce(db, Event.TYPE_CHANGED, b"type_changed", key)
 
 
 def _rename(call: Call, *, replace: bool) -> bool:
@@ -49,13 +60,17 @@ def _rename(call: Call, *, replace: bool) -> bool:
         raise CommandError(NO_SUCH_KEY)
     if source == target:
         return replace
-    if call.value(2) is not None:
+    former = call.value(2)
+    if former is not None:
         if not replace:
             return False
         call.delete(target)
     expires_ms = call.db.expires.get(source)
     _place(call, call.db, target, value, expires_ms)
     call.delete(source)
+    call.notify(Event.GENERIC, b"rename_from", source)
+    call.notify(Event.GENERIC, b"rename_to", target)
+    announce_replaced(call, call.db, target, former, value)
     call.changed()
     return True
 
@@ -106,12 +121,19 @@ def copy(call: Call) -> None:
     if db is call.db and source == target:
         raise CommandError(_SAME_OBJECT)
     value = call.value(1)
-    if value is None or (call.engine.find(db, target) is not None and not replace):
+    if value is None:
+        call.notify(Event.KEY_MISS, b"keymiss", source)
+        call.reply.integer(0)
+        return
+    former = call.engine.find(db, target)
+    if former is not None and not replace:
         call.reply.integer(0)
         return
     copied = _copy_of(value)
     db.take(target)
     _place(call, db, target, copied, call.db.expires.get(source))
+    call.engine.announce(db, Event.GENERIC, b"copy_to", target)
+    announce_replaced(call, db, target, former, value)
     call.changed()
     call.reply.integer(1)
 
@@ -129,6 +151,8 @@ def move(call: Call) -> None:
         return
     _place(call, db, key, value, call.db.expires.get(key))
     call.delete(key)
+    call.notify(Event.GENERIC, b"move_from", key)
+    call.engine.announce(db, Event.GENERIC, b"move_to", key)
     call.changed()
     call.reply.integer(1)
 

@@ -3,6 +3,7 @@
 from headrace.commands.table import FIRST, command
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import WRONG_TYPE, CommandError
+from headrace.engine.notifications import Event
 
 
 def _set(call: Call) -> set[bytes] | None:
@@ -32,6 +33,7 @@ def sadd(call: Call) -> None:
     added = len(held) - before
     if added:
         call.touch(key)
+        call.notify(Event.SET, b"sadd", key)
         call.changed(added)
     call.reply.integer(added)
 
@@ -56,9 +58,11 @@ def srem(call: Call) -> None:
     removed = before - len(held)
     if removed:
         call.touch(key)
+        call.notify(Event.SET, b"srem", key)
         call.changed(removed)
     if not held:
         call.delete(key)
+        call.notify(Event.GENERIC, b"del", key)
     call.reply.integer(removed)
 
 

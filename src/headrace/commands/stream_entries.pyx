@@ -19,6 +19,7 @@ from headrace.core.stream_id cimport (
     less, make_id, max_id, parse_new, same, wrap_id,
 )
 from headrace.engine.engine cimport DENY_OOM, FAST, READ, WRITE, Call
+from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.idempotence import automatic_id
 from headrace.commands.stream_arguments import INVALID_ID
@@ -198,6 +199,7 @@ cdef int trim_stream(Call call, Stream stream, const Options *options) except -1
     if removed:
         call.changed(removed)
         call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xtrim", <bytes>call.argv[1])
     return removed != 0
 
 
@@ -294,6 +296,7 @@ def xadd(Call call) -> None:
     call.engine.dirty += 1
     call.reply.bulk_id(id)
     call.engine.touch_key(call.db, key)
+    call.notify(STREAM, b"xadd", key)
     if options.trims:
         trim_stream(call, stream, &options)
     if call.engine.effect_sink is not None:
@@ -321,6 +324,7 @@ def xtrim(Call call) -> None:
     if removed:
         call.changed(removed)
         call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xtrim", <bytes>call.argv[1])
         if call.engine.effect_sink is not None:
             call.emit(exact_trim(call, stream, &options))
     call.reply.integer(removed)
@@ -406,6 +410,7 @@ def xdel(Call call) -> None:
         if deleted:
             call.changed(deleted)
             call.touch(<bytes>call.argv[1])
+            call.notify(STREAM, b"xdel", <bytes>call.argv[1])
     call.reply.integer(deleted)
 
 
@@ -472,6 +477,7 @@ def xdelex(Call call) -> None:
         call.reply.integer(fate)
     if deleted:
         call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xdel", <bytes>call.argv[1])
     if deleted or dropped:
         call.changed(max(deleted, dropped))
 
@@ -508,6 +514,7 @@ def xackdel(Call call) -> None:
         call.reply.integer(fate)
     if stream.log.length != length:
         call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xdel", <bytes>call.argv[1])
     if acknowledged:
         call.changed(acknowledged)
 
@@ -560,6 +567,7 @@ def xsetid(Call call) -> None:
             group.cap_position()
     if deleted_given and not is_zero(deleted):
         stream.log.max_deleted_id = deleted
+    call.notify(STREAM, b"xsetid", <bytes>call.argv[1])
     call.changed()
     call.reply.ok()
 

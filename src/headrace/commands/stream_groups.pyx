@@ -13,6 +13,7 @@ from headrace.core.pending cimport NO_SLOT, NOBODY, Place, Record, SlotIndex
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, parse_strict_id, same, wrap_id
 from headrace.engine.engine cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE, Call
+from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.help import reply_help
 from headrace.commands.stream_arguments import INVALID_ID
@@ -108,6 +109,7 @@ def xgroup_create(Call call) -> None:
     if stream.find_group(<bytes>call.argv[3]) is not None:
         raise CommandError(b"BUSYGROUP Consumer Group name already exists")
     stream.create_group(call.argv[3], wrap_id(id), None if entries_read == -1 else entries_read)
+    call.notify(STREAM, b"xgroup-create", <bytes>call.argv[2])
     call.changed()
     call.reply.ok()
 
@@ -133,6 +135,7 @@ def xgroup_setid(Call call) -> None:
         raise CommandError(INVALID_ID)
     group.last_id = id
     group.entries_read = min(entries_read, <int64_t>group.log.entries_added)
+    call.notify(STREAM, b"xgroup-setid", <bytes>call.argv[2])
     call.changed()
     call.reply.ok()
 
@@ -143,6 +146,7 @@ def xgroup_destroy(Call call) -> None:
     cdef bint existed = existing_stream(call).destroy_group(call.argv[3])
     if existed:
         call.changed()
+        call.notify(STREAM, b"xgroup-destroy", <bytes>call.argv[2])
         call.signal(<bytes>call.argv[2])
     call.reply.integer(existed)
 
@@ -156,6 +160,7 @@ def xgroup_createconsumer(Call call) -> None:
     cdef bint created = existing_group(call).create_consumer(call.argv[4], call.now_ms)
     if created:
         call.changed()
+        call.notify(STREAM, b"xgroup-createconsumer", <bytes>call.argv[2])
     call.reply.integer(created)
 
 
@@ -165,6 +170,7 @@ def xgroup_delconsumer(Call call) -> None:
     cdef Group group = existing_group(call)
     if group.find_consumer(<bytes>call.argv[4]) is not None:
         call.changed()
+        call.notify(STREAM, b"xgroup-delconsumer", <bytes>call.argv[2])
     call.reply.integer(group.delete_consumer(call.argv[4]))
 
 
@@ -259,6 +265,13 @@ def xnack(Call call) -> None:
 
 # --- claiming --------------------------------------------------------------------------------------------------
 
+cdef Consumer consumer_of(Call call, Group group):
+    """The consumer that argument 3 names, made where it is missing, and seen now."""
+    if group.find_consumer(<bytes>call.argv[3]) is None:
+        call.notify(STREAM, b"xgroup-createconsumer", <bytes>call.argv[1])
+    return group.see_consumer(<bytes>call.argv[3], call.now_ms)
+
+
 @command(
     "xclaim key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE] [JUSTID] "
     "[LASTID id]",
@@ -319,7 +332,7 @@ def xclaim(Call call) -> None:
     former = group.last_id
     if less(group.last_id, last_id):
         group.last_id = last_id
-    consumer = group.see_consumer(<bytes>call.argv[3], now)
+    consumer = consumer_of(call, group)
     call.emit_nothing()
     mark = call.reply.defer()
     for id in ids:
@@ -398,7 +411,7 @@ def xautoclaim(Call call) -> None:
             raise CommandError(SYNTAX)
         i += 1
     group = group_of(call)
-    consumer = group.see_consumer(<bytes>call.argv[3], call.now_ms)
+    consumer = consumer_of(call, group)
     call.emit_nothing()
     attempts = count * 10
     place = group.pending.by_id.seek(start)

@@ -16,6 +16,7 @@ from headrace.core.pending cimport NO_SLOT, Place, Record
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, max_id, same, step_down, step_up, wrap_id
 from headrace.engine.engine cimport BLOCKING, MOVABLE_KEYS, READ, WRITE, Call
+from headrace.engine.notifications cimport KEY_MISS, STREAM
 from headrace.protocol.reply cimport ReplyWriter
 
 from headrace.commands.table import command
@@ -189,6 +190,8 @@ cdef class Reading:
                 served += self.read_group(i, key, group, behind.id, served, &mark)
             elif stream is not None:
                 served += self.read_stream(key, stream, behind.id, served, &mark)
+            else:
+                call.notify(KEY_MISS, b"keymiss", key)      # Redis looks twice, and tells so
         if served:
             if reply.protocol == 3:
                 reply.settle_map(mark, served)
@@ -289,6 +292,7 @@ cdef class Reading:
             consumer = group.add_consumer(self.consumer_name, call.now_ms)
             created = True
             call.changed()
+            call.notify(STREAM, b"xgroup-createconsumer", key)
         consumer.seen_time = call.now_ms
         call.emit_nothing()
         if history or fresh or claims:

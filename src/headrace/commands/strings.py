@@ -6,6 +6,7 @@ from headrace.commands.expiry import invalid_expire_time
 from headrace.commands.table import FIRST, command
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, WRONG_TYPE, CommandError
+from headrace.engine.notifications import Event
 
 _LATEST_MS = 2**63 - 1
 
@@ -82,6 +83,8 @@ def set_(call: Call) -> None:
     options = _read_set_options(call)
     expires_ms = _read_expiry(call, options)
     former = _string(call, 1) if options.get else call.value(1)
+    if options.get and former is None:
+        call.notify(Event.KEY_MISS, b"keymiss", key)
     allowed = not (options.only_missing if former is not None else options.only_existing)
     if allowed:
         _store(call, key, text, options, expires_ms)
@@ -99,8 +102,10 @@ def _store(call: Call, key: bytes, text: bytes, options: _SetOptions, expires_ms
     call.create(key, text)
     call.touch(key)
     call.changed()
+    call.notify(Event.STRING, b"set", key)
     if expires_ms is not None:
         call.db.set_expiry(key, expires_ms)
+        call.notify(Event.GENERIC, b"expire", key)
         call.emit([b"SET", key, text, b"PXAT", b"%d" % expires_ms])
     elif options.get:
         call.emit([*call.argv[:3], *(word for word in call.argv[3:] if word.lower() != b"get")])

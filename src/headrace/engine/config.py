@@ -16,6 +16,7 @@ from headrace.engine.settings import (
     ULONG_MAX,
     Choice,
     Directory,
+    EventClasses,
     FileName,
     Integer,
     Memory,
@@ -102,11 +103,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="set-max-listpack-value", default=64, most=LONG_MAX),
     Integer(name="list-max-listpack-size", default=-2, least=-INT_MAX - 1, alias="list-max-ziplist-size"),
     Integer(name="list-compress-depth", default=0),
-    Text(
-        name="notify-keyspace-events",
-        only="",
-        because="this version of Headrace has no keyspace notifications",
-    ),
+    EventClasses(name="notify-keyspace-events"),
     # Values are freed at once whatever these say, which only Redis's latency could tell; its test suite sets them.
     YesNo(name="lazyfree-lazy-eviction", default=False),
     YesNo(name="lazyfree-lazy-expire", default=False),

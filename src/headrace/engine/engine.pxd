@@ -68,6 +68,7 @@ cdef class Call:
     cpdef int64_t integer(self, Py_ssize_t index, bytes refusal=*) except? -1
     cpdef int changed(self, int64_t changes=*) except -1
     cpdef int touch(self, bytes key) except -1
+    cpdef int notify(self, int event_class, bytes event, bytes key) except -1
     cpdef int signal(self, bytes key) except -1
     cpdef int create(self, bytes key, object value) except -1
     cpdef bint delete(self, bytes key) except -1
@@ -94,6 +95,8 @@ cdef class Engine:
     cdef int64_t wall_offset_ns         # what makes that Unix time
     cdef readonly int64_t now_ms        # when the outermost command began
     cdef readonly int64_t second        # of Unix time, as of the last tick: what accesses of keys are noted with
+    cdef readonly int event_classes     # of keyspace events that are published; 0: none
+    cdef bint minds_misses              # the command that runs publishes that it found no key
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
@@ -139,6 +142,9 @@ cdef class Engine:
     cpdef object peek(self, Database db, bytes key)
     cpdef int expire_now(self, Database db, bytes key) except -1
     cpdef int touch_key(self, Database db, bytes key) except -1
+    cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1
+    cdef int announce_value(self, Database db, bytes key, object former, object value) except -1
+    cdef bint reads(self, Command command)
     cpdef int signal_key(self, Database db, bytes key) except -1
     cdef void read_clocks(self) noexcept
     cpdef int64_t unix_ms(self)

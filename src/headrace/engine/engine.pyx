@@ -19,12 +19,16 @@ from cpython.list cimport PyList_GET_SIZE
 
 from headrace.core.stream_id cimport strict_integer
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
+from headrace.engine.notifications cimport (
+    EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
+)
 
 import traceback
 from secrets import token_hex
 
 from headrace.engine.errors import INTERNAL_ERROR, NOT_AN_INTEGER, OUT_OF_MEMORY, WRONG_TYPE, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
+from headrace.engine.notifications import NO_READERS, READERS
 from headrace.engine.pubsub import Exchange
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
@@ -169,12 +173,20 @@ cdef class Call:
         """Fail the transactions that watch the key."""
         return self.engine.touch_key(self.db, key)
 
+    cpdef int notify(self, int event_class, bytes event, bytes key) except -1:
+        """Publish what happened to a key, where somebody wants to know."""
+        if self.engine.event_classes & event_class:
+            self.engine.announce(self.db, event_class, event, key)
+        return 0
+
     cpdef int signal(self, bytes key) except -1:
         """Let those who wait for the key look at it when this command is over."""
         return self.engine.signal_key(self.db, key)
 
     cpdef int create(self, bytes key, object value) except -1:
-        """Give a key that does not exist a value."""
+        """Give a key a value, whether it has one or not."""
+        if self.engine.event_classes & (NEW | OVERWRITTEN | TYPE_CHANGED):
+            self.engine.announce_value(self.db, key, self.db.values.get(key), value)
         self.db.put(key, value)
         self.db.note_access(key, self.engine.second)
         return self.engine.signal_key(self.db, key)
@@ -250,6 +262,8 @@ cdef class Engine:
             config.watch(name, self.thresholds_changed)
         self.thresholds_changed(None)
         config.watch("requirepass", self.password_changed)
+        config.watch("notify-keyspace-events", self.events_changed)
+        self.events_changed(config["notify-keyspace-events"])
 
     def limits_changed(self, value) -> None:
         """Take over new limits of a node; appends see them at once."""
@@ -263,6 +277,10 @@ cdef class Engine:
         self.stats.slow_ns = NEVER if slower_us < 0 or self.stats.slow_most == 0 else min(slower_us * 1000, NEVER)
         self.latency.threshold_ms = self.config["latency-monitor-threshold"]
         self.spike_ns = min(self.latency.threshold_ms * 1000000, NEVER) or NEVER
+
+    def events_changed(self, classes) -> None:
+        """Take over which events are published: none where it is not said on which channels."""
+        self.event_classes = classes if classes & (KEYSPACE | KEYEVENT) else 0
 
     def password_changed(self, password) -> None:
         """Without a password nobody has to authenticate any more; with a new one, those who did need not again."""
@@ -531,6 +549,8 @@ cdef class Engine:
         call.argc = PyList_GET_SIZE(argv)
         call.now_ms = self.now_ms
         self.leave_access = client.no_touch
+        if self.event_classes & KEY_MISS:
+            self.minds_misses = self.reads(command)
         self.depth += 1
         try:
             command.handler(call)
@@ -614,11 +634,15 @@ cdef class Engine:
         cdef object value = db.values.get(key)
         if value is None:
             self.stats.misses += 1
+            if self.event_classes & KEY_MISS and self.depth and self.minds_misses:
+                self.announce(db, KEY_MISS, b"keymiss", key)
             return None
         if db.expires and key in db.expires and db.expires[key] < self.now_ms and not self.loading:
             if not self.paused_until:
                 self.expire_now(db, key)
             self.stats.misses += 1
+            if self.event_classes & KEY_MISS and self.depth and self.minds_misses:
+                self.announce(db, KEY_MISS, b"keymiss", key)
             return None
         self.stats.hits += 1
         return value
@@ -627,6 +651,7 @@ cdef class Engine:
         """Remove a key whose time has come; the effect is its deletion."""
         db.take(key)
         self.stats.expired += 1
+        self.announce(db, EXPIRED, b"expired", key)
         self.touch_key(db, key)
         self.signal_key(db, key)
         if self.effect_sink is not None:
@@ -634,6 +659,30 @@ cdef class Engine:
             if self.depth == 0:
                 self.settle_effects()
         return 0
+
+    cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1:
+        """Publish what happened to a key of a database, where the configuration asks for events of its class."""
+        if self.event_classes & event_class:
+            if self.event_classes & KEYSPACE:
+                self.exchange.publish(b"__keyspace@%d__:%s" % (db.number, key), event)
+            if self.event_classes & KEYEVENT:
+                self.exchange.publish(b"__keyevent@%d__:%s" % (db.number, event), key)
+        return 0
+
+    cdef int announce_value(self, Database db, bytes key, object former, object value) except -1:
+        """Publish that a key gets its first value, or another one."""
+        if former is None:
+            return self.announce(db, NEW, b"new", key)
+        self.announce(db, OVERWRITTEN, b"overwritten", key)
+        if kind_of(former) != kind_of(value):
+            self.announce(db, TYPE_CHANGED, b"type_changed", key)
+        return 0
+
+    cdef bint reads(self, Command command):
+        """Whether a key that a command does not find was one to read."""
+        if command.flags & READ:
+            return command.name not in NO_READERS
+        return command.name in READERS
 
     cpdef int touch_key(self, Database db, bytes key) except -1:
         cdef Client client

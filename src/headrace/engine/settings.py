@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
+from headrace.engine.notifications import read_classes, show_classes
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -232,6 +233,23 @@ class Secret(Text):
     def show(self, value: Any) -> str:
         """Print the password."""
         return os.fsdecode(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventClasses(Text):
+    """Classes of keyspace events, by their letters."""
+
+    default: Any = 0
+
+    def _parse(self, words: Sequence[str]) -> Any:
+        classes = read_classes(_one(words))
+        if classes is None:
+            raise SettingRefused("Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'.")
+        return classes
+
+    def show(self, value: Any) -> str:
+        """Print the letters."""
+        return show_classes(value)
 
 
 @dataclass(frozen=True, kw_only=True)
