@@ -89,7 +89,10 @@ cdef inline size_t body_size(const byte_t *p) noexcept nogil:
 
 cdef inline byte_t *after(const byte_t *p) noexcept nogil:
     """The next element, or the terminator."""
-    cdef size_t size = body_size(p)
+    cdef size_t size
+    if p[0] < 0x80:             # a small integer, which is what most elements of a stream are
+        return <byte_t *>p + 2
+    size = body_size(p)
     return <byte_t *>p + size + backlen_size(size)
 
 

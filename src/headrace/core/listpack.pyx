@@ -76,6 +76,19 @@ cdef int64_t well_formed(const byte_t *lp, size_t size, size_t *old) noexcept no
         return -1
     end = lp + size - 1
     while p < end:
+        # Small integers and short strings, which nearly all elements are.
+        if p[0] < 0x80 and p[1] == 1:
+            p += 2
+            count += 1
+            continue
+        if 0x80 <= p[0] < 0xC0 and 1 + (p[0] & 0x3F) < end - p and p[1 + (p[0] & 0x3F)] == 1 + (p[0] & 0x3F):
+            p += 2 + (p[0] & 0x3F)
+            count += 1
+            continue
+        if 0xC0 <= p[0] < 0xE0 and end - p > 2 and p[2] == 2:
+            p += 3
+            count += 1
+            continue
         body = checked_size(p, end - p, &width)
         if body == 0:
             return -1

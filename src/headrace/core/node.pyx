@@ -107,7 +107,13 @@ cdef inline const byte_t *step(Walk *walk) noexcept nogil:
 
 
 cdef inline bint step_integer(Walk *walk, int64_t *value) noexcept nogil:
-    cdef const byte_t *element = step(walk)
+    cdef const byte_t *element
+    if walk.left > 0 and walk.p[0] < 0x80:      # as nearly all of them are
+        value[0] = walk.p[0]
+        walk.left -= 1
+        walk.p += 2
+        return True
+    element = step(walk)
     if element == NULL or read_element(element).data != NULL:
         return False
     value[0] = read_element(element).integer
@@ -129,7 +135,7 @@ cdef bint entries_well_formed(Walk *walk, ID master, int64_t master_fields, Node
     cdef int64_t live = 0, dead = 0
     cdef uint64_t payload
     cdef size_t began
-    cdef ID id
+    cdef ID id, last = master
     while walk.left > 0:
         began = walk.left
         # The flags are rewritten in place, so that they must be the one-byte integer that they always are.
@@ -153,13 +159,14 @@ cdef bint entries_well_formed(Walk *walk, ID master, int64_t master_fields, Node
             if less(id, master):
                 return False
             facts.first = id
-        elif not less(facts.last, id):
+        elif not less(last, id):
             return False
-        facts.last = id
+        last = id
         if flags & ENTRY_DELETED:
             dead += 1
         else:
             live += 1
+    facts.last = last
     return live == facts.live and dead == facts.dead
 
 
