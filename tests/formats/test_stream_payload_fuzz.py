@@ -175,8 +175,7 @@ class TracingReader(RdbReader):
 
     __slots__ = ("tokens",)
 
-    def __init__(self, source: bytes, position: int) -> None:
-        super().__init__(source, position)
+    def __init__(self, *_: object) -> None:
         self.tokens: list[Token] = []
 
     def length(self) -> int:
@@ -214,7 +213,14 @@ class Specimen:
         self.body = bytes(body)
         reader = TracingReader(self.body, 1)
         read_stream(reader, self.body[0])
-        self.tokens = [token for token in reader.tokens if token.end > token.start]
+        self.tokens = []
+        at = 1
+        for token in reader.tokens:
+            if token.start > at:  # pending records, which are taken many at a time
+                self.tokens.append(Token("raw", at, token.start))
+            if token.end > token.start:
+                self.tokens.append(token)
+            at = token.end
 
 
 # --- damage ----------------------------------------------------------------------------------------------------

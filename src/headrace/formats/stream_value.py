@@ -24,14 +24,14 @@ Servers before 8.8 and from 8.8 on disagree on the width of three backlens (see 
 an element are written for the reader that the form is meant for, and by default in the newest form.
 """
 
+from bisect import insort
 from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import HeadraceError
-from headrace.core.group import Group
-from headrace.core.listpack import with_old_backlens
+from headrace.core.group import Consumer, Group
 from headrace.core.producers import DEFAULT_DURATION_S, DEFAULT_MAX_SIZE
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MIN_ID, StreamID
@@ -39,6 +39,7 @@ from headrace.formats import dump
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.pending_records import pack_owned, pack_records, unpack_ids, unpack_records
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
+from headrace.formats.stream_nodes import is_ambiguous, read_nodes, write_nodes
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
 
@@ -46,7 +47,6 @@ STREAM_TYPES: Final = (15, 19, 21, 26, 27)
 FOSTER_CONSUMER: Final = b"headrace-released"
 
 _UNKNOWN: Final = 2**64 - 1
-_SMALLEST_AMBIGUOUS: Final = 16383
 _MOST: Final = 2**63 - 1
 
 
@@ -79,7 +79,7 @@ def dump_stream(stream: Stream, compatibility: str = "auto") -> bytes:
     """Return the DUMP payload of a stream."""
     form = Form.named(compatibility) or oldest_lossless_form(stream)
     writer = RdbWriter()
-    writer.raw(bytes([form.type_byte]))
+    writer.byte(form.type_byte)
     write_stream(writer, stream, form)
     return dump.seal(writer.getvalue(), form.rdb_version)
 
@@ -101,7 +101,7 @@ def oldest_lossless_form(stream: Stream) -> Form:
     """Choose the form that the most servers read, of those that lose nothing."""
     groups = stream.group_list()
     producers = stream.producers
-    if any(group.released_count for group in groups) or any(_is_ambiguous(listpack) for _, listpack in stream.nodes()):
+    if any(group.released_count for group in groups) or any(is_ambiguous(listpack) for _, listpack in stream.nodes()):
         return Form.REDIS_8_8
     bounds = (producers.duration_s, producers.max_size)
     if len(producers) or producers.recorded or bounds != (DEFAULT_DURATION_S, DEFAULT_MAX_SIZE):
@@ -111,21 +111,12 @@ def oldest_lossless_form(stream: Stream) -> Form:
     return Form.REDIS_7_0
 
 
-def _is_ambiguous(listpack: bytes) -> bool:
-    """Tell whether servers disagree on the bytes of this listpack."""
-    return len(listpack) > _SMALLEST_AMBIGUOUS and with_old_backlens(listpack) != listpack
-
-
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
 def write_stream(writer: RdbWriter, stream: Stream, form: Form) -> None:
     """Write the value, without its type byte."""
-    writer.length(stream.node_count)
-    for master, listpack in stream.nodes():
-        writer.string(master.key)
-        old = form is not Form.REDIS_8_8 and len(listpack) > _SMALLEST_AMBIGUOUS
-        writer.string(with_old_backlens(listpack) if old else listpack)
+    write_nodes(writer, stream, form is not Form.REDIS_8_8)
     writer.length(len(stream))
     for id in (stream.last_id, stream.first_id, stream.max_deleted_id):
         _write_id(writer, id)
@@ -148,19 +139,25 @@ def _write_group(writer: RdbWriter, group: Group, form: Form) -> None:
     _write_id(writer, group.last_delivered_id)
     writer.length(_UNKNOWN if group.position is None else group.position)
     writer.length(group.pending_count)
-    writer.raw(pack_records(group))
+    for records in pack_records(group):
+        writer.raw(records)
     released = b"".join(id.key for id, owner, _, _ in _released_records(group))
     foster = released if form is not Form.REDIS_8_8 else b""
-    consumers = [(c.name, c.seen_time, c.active_time, pack_owned(c)) for c in group.consumer_list()]
-    if foster:
-        own = next((c for c in consumers if c[0] == FOSTER_CONSUMER), (FOSTER_CONSUMER, 0, -1, b""))
-        consumers = sorted([c for c in consumers if c is not own] + [(*own[:3], _merged(own[3], foster))])
+    consumers: list[tuple[bytes, int, int, Consumer | None]]
+    consumers = [
+        (consumer.name, consumer.seen_time, consumer.active_time, consumer) for consumer in group.consumer_list()
+    ]
+    if foster and group.consumer(FOSTER_CONSUMER) is None:
+        insort(consumers, (FOSTER_CONSUMER, 0, -1, None), key=lambda consumer: consumer[0])
     writer.length(len(consumers))
-    for name, seen, active, owned in consumers:
+    for name, seen, active, consumer in consumers:
         writer.string(name)
         writer.milliseconds(seen)
         if form.type_byte >= 21:
             writer.milliseconds(active)
+        owned = b"" if consumer is None else pack_owned(consumer)
+        if foster and name == FOSTER_CONSUMER:
+            owned = _merged(owned, foster)
         writer.length(len(owned) // 16)
         writer.raw(owned)
     if form is Form.REDIS_8_8:
@@ -208,9 +205,7 @@ def read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None = N
 
 def _read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None) -> Stream:
     stream = Stream(limits)
-    for _ in range(reader.length()):
-        master = StreamID.from_key(reader.string())
-        stream.load_node(master, reader.string())
+    read_nodes(reader, stream)
     length = reader.length()
     last_id = _read_id(reader)
     if type_byte >= 19:
@@ -243,10 +238,8 @@ def _read_group(reader: RdbReader, stream: Stream, type_byte: int) -> None:
     else:
         position = stream.position_of(last_id)
     group = stream.create_group(name, last_id, position)
-    pending = reader.length()
-    records, end = unpack_records(reader.source, reader.position, pending)
-    reader.raw(end - reader.position)
-    group.load_pending(records)
+    for records in unpack_records(reader, reader.length()):
+        group.load_pending(records)
     for _ in range(reader.length()):
         consumer = reader.string()
         seen = reader.milliseconds()
