@@ -11,3 +11,7 @@ class UnsupportedVersion(CorruptPayload):
 
 class WrongChecksum(CorruptPayload):
     """The payload's checksum is missing, or is not that of its bytes."""
+
+
+class EmptyValue(CorruptPayload):
+    """A collection that holds nothing, which no key can have; it was read to its end, and what follows is sound."""
