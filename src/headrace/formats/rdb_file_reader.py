@@ -1,0 +1,202 @@
+"""Reads an RDB file of any version, from an mmap or any other buffer: see rdb_file for the layout.
+
+    reader = RdbFileReader(mmap, now_ms=now_ms)
+    for record in reader:
+        match record:
+            case LoadedKey(): …
+            case Skipped(): log.warning(str(record))
+    # only now are the keys known to be what was saved
+
+What we cannot hold is passed over and told, never left out silently. What cannot even be passed over, because its
+length is not known, ends the reading: so does whatever is wrong. No declared size is believed, and nothing is read
+behind the end of the buffer.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, NoReturn
+
+from headrace.core.entry_log import NodeLimits
+from headrace.formats.errors import CorruptPayload, EmptyValue
+from headrace.formats.hash_value import TIMED_HASH_TYPES, TimedHash, read_timed_hash
+from headrace.formats.module_value import (
+    MODULE,
+    MODULE_4_0_RC,
+    skip_key_metadata,
+    skip_module_aux,
+    skip_module_value,
+)
+from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, HEADER_SIZE, Opcode, check_sum, read_version
+from headrace.formats.rdb_primitives import RdbReader
+from headrace.formats.values import Value, read_value
+
+_FIRST_OPCODE: Final = int(min(Opcode))
+_SHOWN: Final = 60
+_NO_END: Final = {
+    MODULE_4_0_RC: "a module's value as release candidates of Redis 4.0 wrote it",
+    Opcode.HASH_TEMPLATE: "a template of hashes, which Redis 8.10 writes; turn off hash templates there and save again",
+    Opcode.FUNCTION_7_0_RC: "a function library as release candidates of Redis 7.0 wrote it",
+}
+
+
+class LoadedKey(NamedTuple):
+    """A key of the file. Its expiry may have passed: that is left to whoever loads it."""
+
+    db: int
+    key: bytes
+    value: Value
+    expires_ms: int | None
+    idle_s: int | None
+    frequency: int | None
+
+
+class Skipped(NamedTuple):
+    """Something of the file that is not loaded."""
+
+    kind: str
+    """One of: function library, module data, module value, key metadata, field expiry, expired fields, empty value."""
+    db: int
+    key: bytes | None
+    offset: int
+    why: str
+
+    def __str__(self) -> str:
+        """Return the sentence to show to an operator."""
+        of_key = "" if self.key is None else f" of key {_shown(self.key)} in database {self.db}"
+        return f"{self.kind}{of_key} at offset {self.offset}: {self.why}"
+
+
+class RdbFileReader:
+    """The keys of a file, in its order; to be walked once.
+
+    `limits` are for the nodes of streams that grow later. `now_ms` says which fields of hashes have expired. The
+    checksum is compared at the end, unless verify_checksum has been asked before: `verify=False`. Bytes behind the end
+    are refused, unless the file is a `preamble` that an append-only file goes on after.
+    """
+
+    def __init__(
+        self,
+        source: bytes | bytearray | memoryview,
+        limits: NodeLimits | None = None,
+        *,
+        now_ms: int = 0,
+        verify: bool = True,
+        preamble: bool = False,
+    ) -> None:
+        self.version = read_version(source)
+        self.aux: dict[bytes, bytes] = {}
+        """The auxiliary fields that were read so far; all of them stand before the first key."""
+        self._reader = RdbReader(source, HEADER_SIZE)
+        self._limits = limits
+        self._now_ms = now_ms
+        self._verify = verify
+        self._preamble = preamble
+        self._db = 0
+
+    @property
+    def position(self) -> int:
+        """How many bytes have been read; after the last record, where the file ends and something else may begin."""
+        return self._reader.position
+
+    def __iter__(self) -> Iterator[LoadedKey | Skipped]:
+        reader = self._reader
+        expires_ms = idle_s = frequency = metadata_at = None
+        while True:
+            start = reader.position
+            if not reader.remaining:
+                raise CorruptPayload(
+                    f"offset {start}: expected a key or the end mark, but the file ends here; it was cut off"
+                )
+            code = reader.byte()
+            if code < _FIRST_OPCODE:
+                if code in _NO_END:
+                    self._refuse(code, start)
+                key = reader.string()
+                for record in self._read_key(code, start, key):
+                    if isinstance(record, Skipped):
+                        yield record
+                    else:
+                        yield LoadedKey(self._db, key, record, expires_ms, idle_s, frequency)
+                if metadata_at is not None:
+                    yield Skipped("key metadata", self._db, key, metadata_at, "only the modules that wrote it know it")
+                expires_ms = idle_s = frequency = metadata_at = None
+            elif code == Opcode.EXPIRES_MS:
+                expires_ms = reader.milliseconds()
+            elif code == Opcode.EXPIRES_S:
+                expires_ms = reader.seconds() * 1000
+            elif code == Opcode.IDLE:
+                idle_s = reader.length()
+            elif code == Opcode.FREQUENCY:
+                frequency = reader.byte()
+            elif code == Opcode.KEY_METADATA:
+                metadata_at = start
+                skip_key_metadata(reader)
+            elif code == Opcode.END:
+                self._finish()
+                return
+            else:
+                yield from self._read_between_keys(code, start)
+
+    def _read_between_keys(self, code: int, start: int) -> Iterator[Skipped]:
+        reader = self._reader
+        if code == Opcode.AUX:
+            field, value = reader.strings(2)
+            self.aux[field] = value
+        elif code == Opcode.SELECT:
+            self._db = reader.length()
+        elif code == Opcode.RESIZE:
+            reader.length(), reader.length()
+        elif code == Opcode.SLOT_INFO:
+            reader.length(), reader.length(), reader.length()
+        elif code == Opcode.FUNCTION:
+            title = reader.string().partition(b"\n")[0]
+            yield Skipped("function library", self._db, None, start, f"functions do not run here: {_shown(title)}")
+        elif code == Opcode.MODULE_AUX:
+            name = skip_module_aux(reader)
+            yield Skipped("module data", self._db, None, start, f"there is no module {name} here")
+        else:
+            self._refuse(code, start)
+
+    def _read_key(self, code: int, start: int, key: bytes) -> Iterable[Value | Skipped]:
+        """Give the value of a key, or what is to be said about it, or both."""
+        reader = self._reader
+        try:
+            if code == MODULE:
+                name = skip_module_value(reader)
+                return (Skipped("module value", self._db, key, start, f"there is no module {name} here"),)
+            if code in TIMED_HASH_TYPES:
+                return self._report_times(read_timed_hash(reader, code, self._now_ms), start, key)
+            return (read_value(reader, code, self._limits),)
+        except EmptyValue:
+            return (Skipped("empty value", self._db, key, start, "a key that holds nothing is no key"),)
+        except CorruptPayload as error:
+            raise CorruptPayload(f"{error} (in key {_shown(key)} of database {self._db}, at offset {start})") from None
+
+    def _refuse(self, code: int, start: int) -> NoReturn:
+        raise CorruptPayload(f"offset {start}: found {_NO_END[code]}; it cannot be read here, nor what follows it")
+
+    def _report_times(self, timed: TimedHash, start: int, key: bytes) -> Iterator[Value | Skipped]:
+        if timed.fields:
+            yield timed.fields
+        if timed.forgotten_times:
+            why = f"{timed.forgotten_times} fields were to expire, and will not: fields have no expiry here"
+            yield Skipped("field expiry", self._db, key, start, why)
+        if timed.expired:
+            yield Skipped("expired fields", self._db, key, start, f"{timed.expired} fields had expired")
+
+    def _finish(self) -> None:
+        reader = self._reader
+        if self.version >= FIRST_CHECKSUM_VERSION:
+            body = reader.position
+            if reader.remaining < CHECKSUM.size:
+                reader.refuse_overrun("the checksum of the file")
+            reader.raw(CHECKSUM.size)
+            if self._verify:
+                check_sum(reader.source, body)
+        if reader.remaining and not self._preamble:
+            raise CorruptPayload(
+                f"offset {reader.position}: expected the end of the file, but {reader.remaining} bytes follow"
+            )
+
+
+def _shown(text: bytes) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + b"...")[1:]
