@@ -1,0 +1,32 @@
+"""Where commands of an append-only file begin and end, and how they are written; see aof.pyx."""
+
+from libc.stdint cimport uint8_t
+
+ctypedef const uint8_t byte_t
+
+
+cdef enum Scan:
+    SCAN_COMPLETE
+    SCAN_TRUNCATED
+    SCAN_CORRUPT
+
+
+cdef size_t encoded_size(list argv) except 0
+cdef char *encode_into(char *target, list argv) except NULL
+cpdef bytes encode(list argv)
+
+
+cdef class AofReader:
+    cdef Py_buffer view
+    cdef object source
+    cdef byte_t *first
+    cdef byte_t *last               # behind the last byte that is not zero
+    cdef byte_t *at                 # behind what was read
+    cdef byte_t *wrong              # the byte at which reading stopped
+    cdef const char *expected
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t open_multi
+    cdef readonly object ending
+
+    cpdef list next(self)
+    cdef int note_transaction(self, list argv) except -1

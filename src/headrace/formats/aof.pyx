@@ -1,0 +1,411 @@
+"""The commands of an append-only file: bytes in, lists of `bytes` out, and back.
+
+    *3\\r\\n $4\\r\\nXADD\\r\\n …      a command: how many arguments, then each with its size in bytes
+    #TS:1731659144\\r\\n            an annotation, between commands; skipped
+    00 00 00 …                    nothing was written here yet: only at the end
+
+    file   |  commands that were read  |  the rest  |  zero bytes  |
+           0              start        position     data_size      size
+
+Every complete command ends in a line feed, so whatever zero bytes a file ends with are no part of one: they are space
+that a journal has prepared and not used. `unused` counts them, and nothing else looks at them.
+
+Where the commands end, `ending` says how:
+
+    COMPLETE    with the last byte of a command
+    TRUNCATED   inside of one, whose bytes are all as they should be up to there
+    CORRUPT     at a byte that no command begins or goes on with: `bad` is its offset, `problem` what was expected there
+
+and `position` is the end of the last complete command or annotation. As strict as what writes such files: lengths are
+canonical decimals, every line ends in CR LF. A command is looked at as a whole before any of it is copied, so that no
+length is believed, nor anything allocated for it, before its bytes are there.
+
+A reader holds on to its source, which must not change meanwhile. Used by one thread.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memchr, memcpy
+
+from enum import Enum
+
+cdef enum:
+    ANNOTATION_MAX = 1024       # with its end
+    DIGITS_MAX = 18             # as many as always fit in 63 bits
+
+cdef const char *EXPECTED_COMMAND = "the * of a command or the # of an annotation"
+cdef const char *EXPECTED_COUNT = "a number of arguments, from 1 on"
+cdef const char *EXPECTED_BULK = "the $ of an argument"
+cdef const char *EXPECTED_SIZE = "the size of an argument"
+cdef const char *EXPECTED_CR = "the CR that ends a line"
+cdef const char *EXPECTED_LF = "the LF that ends a line"
+cdef const char *EXPECTED_END = "the end of an annotation"
+
+
+class Ending(Enum):
+    """How the commands of a file end; see the module."""
+
+    COMPLETE = "complete"
+    TRUNCATED = "truncated"
+    CORRUPT = "corrupt"
+
+
+# --- scanning --------------------------------------------------------------------------------------------------
+
+cdef struct Cursor:
+    byte_t *at                  # the next byte; the bad one after SCAN_CORRUPT
+    byte_t *end
+    const char *expected        # at `at`, after SCAN_CORRUPT
+
+
+cdef inline Scan corrupt(Cursor *cursor, const char *expected) noexcept nogil:
+    cursor.expected = expected
+    return SCAN_CORRUPT
+
+
+cdef inline Scan scan_line_end(Cursor *cursor) noexcept nogil:
+    if cursor.at == cursor.end:
+        return SCAN_TRUNCATED
+    if cursor.at[0] != c"\r":
+        return corrupt(cursor, EXPECTED_CR)
+    cursor.at += 1
+    if cursor.at == cursor.end:
+        return SCAN_TRUNCATED
+    if cursor.at[0] != c"\n":
+        return corrupt(cursor, EXPECTED_LF)
+    cursor.at += 1
+    return SCAN_COMPLETE
+
+
+cdef inline Scan scan_number(Cursor *cursor, int64_t *number, const char *expected) noexcept nogil:
+    """A canonical decimal and the end of its line."""
+    cdef byte_t *first = cursor.at
+    cdef int64_t value = 0
+    while cursor.at < cursor.end and c"0" <= cursor.at[0] <= c"9":
+        if cursor.at - first == DIGITS_MAX or (cursor.at > first and first[0] == c"0"):
+            return corrupt(cursor, expected)
+        value = value * 10 + (cursor.at[0] - c"0")
+        cursor.at += 1
+    if cursor.at < cursor.end and cursor.at == first:
+        return corrupt(cursor, expected)
+    number[0] = value
+    return scan_line_end(cursor)
+
+
+cdef inline Scan scan_argument(Cursor *cursor) noexcept nogil:
+    cdef int64_t size
+    cdef Scan outcome
+    if cursor.at == cursor.end:
+        return SCAN_TRUNCATED
+    if cursor.at[0] != c"$":
+        return corrupt(cursor, EXPECTED_BULK)
+    cursor.at += 1
+    outcome = scan_number(cursor, &size, EXPECTED_SIZE)
+    if outcome != SCAN_COMPLETE:
+        return outcome
+    if size > cursor.end - cursor.at:
+        cursor.at = cursor.end
+        return SCAN_TRUNCATED
+    cursor.at += size
+    return scan_line_end(cursor)
+
+
+cdef Scan scan_command(Cursor *cursor) noexcept nogil:
+    """From behind the `*` to the end of the command."""
+    cdef int64_t count
+    cdef byte_t *number = cursor.at
+    cdef Scan outcome = scan_number(cursor, &count, EXPECTED_COUNT)
+    if outcome != SCAN_COMPLETE:
+        return outcome
+    if count == 0:
+        cursor.at = number
+        return corrupt(cursor, EXPECTED_COUNT)
+    while count > 0:
+        outcome = scan_argument(cursor)
+        if outcome != SCAN_COMPLETE:
+            return outcome
+        count -= 1
+    return SCAN_COMPLETE
+
+
+cdef Scan scan_annotation(Cursor *cursor) noexcept nogil:
+    """From behind the `#` to the end of the line."""
+    cdef size_t room = min(cursor.end - cursor.at, <Py_ssize_t>ANNOTATION_MAX)
+    cdef byte_t *line_feed = <byte_t *>memchr(cursor.at, c"\n", room)
+    if line_feed == NULL:
+        cursor.at += room
+        return SCAN_TRUNCATED if cursor.at == cursor.end else corrupt(cursor, EXPECTED_END)
+    if line_feed == cursor.at or (line_feed - 1)[0] != c"\r":
+        cursor.at = line_feed
+        return corrupt(cursor, EXPECTED_CR)
+    cursor.at = line_feed + 1
+    return SCAN_COMPLETE
+
+
+# --- copying what was scanned ----------------------------------------------------------------------------------
+
+cdef inline int64_t known_number(byte_t **at) noexcept nogil:
+    """The number behind a mark, in a line that was scanned already."""
+    cdef byte_t *p = at[0] + 1
+    cdef int64_t value = 0
+    while p[0] != c"\r":
+        value = value * 10 + (p[0] - c"0")
+        p += 1
+    at[0] = p + 2
+    return value
+
+
+cdef inline bytes known_argument(byte_t **at):
+    cdef int64_t size = known_number(at)
+    cdef bytes text = PyBytes_FromStringAndSize(<const char *>at[0], size)
+    at[0] += size + 2
+    return text
+
+
+cdef list known_command(byte_t *at):
+    cdef int64_t count = known_number(&at)
+    cdef int64_t index
+    cdef list argv = PyList_New(count)
+    cdef bytes text
+    for index in range(count):
+        text = known_argument(&at)
+        Py_INCREF(text)
+        PyList_SET_ITEM(argv, index, text)
+    return argv
+
+
+cdef inline bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept:
+    """Whether a text is this word of capital letters, whatever its case."""
+    cdef const char *letters = PyBytes_AS_STRING(text)
+    cdef Py_ssize_t index
+    if PyBytes_GET_SIZE(text) != size:
+        return False
+    for index in range(size):
+        if (letters[index] & 0xdf) != word[index]:
+            return False
+    return True
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class AofReader:
+    """Call `next` until it gives None; then `ending` says how the commands end.
+
+    `start` is where the command that `next` gave begins and `position` where it ends. `open_multi` is where the MULTI
+    begins whose EXEC was not read yet, or -1.
+    """
+
+    def __cinit__(self, source, Py_ssize_t position=0):
+        PyObject_GetBuffer(source, &self.view, PyBUF_SIMPLE)
+        self.source = source
+        if not 0 <= position <= self.view.len:
+            raise ValueError(f"position {position} is outside the {self.view.len} bytes")
+        self.first = <byte_t *>self.view.buf
+        self.last = without_zeros(self.first + position, self.first + self.view.len)
+        self.at = self.first + position
+        self.start = position
+        self.open_multi = -1
+
+    def __dealloc__(self):
+        if self.source is not None:
+            PyBuffer_Release(&self.view)
+
+    @property
+    def position(self) -> int:
+        """Behind the last complete command or annotation."""
+        return self.at - self.first
+
+    @property
+    def size(self) -> int:
+        """Of the whole source."""
+        return self.view.len
+
+    @property
+    def data_size(self) -> int:
+        """Of the source without the zero bytes at its end."""
+        return self.last - self.first
+
+    @property
+    def unused(self) -> int:
+        """How many zero bytes the source ends with."""
+        return self.view.len - (self.last - self.first)
+
+    @property
+    def bad(self) -> int:
+        """The offset of the byte that is wrong, or missing."""
+        return (self.at if self.wrong == NULL else self.wrong) - self.first
+
+    @property
+    def problem(self) -> str:
+        """What was expected at `bad`, and what is there; empty where nothing is wrong."""
+        if self.ending is Ending.CORRUPT:
+            return f"expected {self.expected.decode()}, found byte 0x{self.wrong[0]:02x}"
+        if self.ending is Ending.TRUNCATED:
+            return "the file ends inside a command"
+        return ""
+
+    cpdef list next(self):
+        """Return the next command, or None where there is no further complete one."""
+        cdef Cursor cursor
+        cdef Scan outcome
+        cdef list argv
+        cursor.end = self.last
+        while self.ending is None:
+            cursor.at = self.at
+            if cursor.at == cursor.end:
+                self.ending = Ending.COMPLETE
+                break
+            if cursor.at[0] == c"*":
+                cursor.at += 1
+                outcome = scan_command(&cursor)
+                if outcome == SCAN_COMPLETE:
+                    argv = known_command(self.at)
+                    self.start = self.at - self.first
+                    self.at = cursor.at
+                    self.note_transaction(argv)
+                    return argv
+            elif cursor.at[0] == c"#":
+                cursor.at += 1
+                outcome = scan_annotation(&cursor)
+                if outcome == SCAN_COMPLETE:
+                    self.at = cursor.at
+                    continue
+            else:
+                outcome = corrupt(&cursor, EXPECTED_COMMAND)
+            self.wrong = cursor.at
+            self.expected = cursor.expected
+            self.ending = Ending.CORRUPT if outcome == SCAN_CORRUPT else Ending.TRUNCATED
+        return None
+
+    cdef int note_transaction(self, list argv) except -1:
+        cdef bytes name = <bytes>argv[0]
+        if PyBytes_GET_SIZE(name) == 5 and is_word(name, "MULTI", 5):
+            self.open_multi = self.start
+        elif self.open_multi >= 0 and (is_word(name, "EXEC", 4) or is_word(name, "DISCARD", 7)):
+            self.open_multi = -1
+        return 0
+
+    def begun(self) -> list:
+        """List the complete arguments of the command at `position` that is not complete itself."""
+        cdef Cursor cursor
+        cdef int64_t count
+        cdef byte_t *argument
+        argv = []
+        cursor.at = self.at
+        cursor.end = self.last
+        if cursor.at == cursor.end or cursor.at[0] != c"*":
+            return argv
+        cursor.at += 1
+        if scan_number(&cursor, &count, EXPECTED_COUNT) != SCAN_COMPLETE:
+            return argv
+        while count > 0:
+            argument = cursor.at
+            if scan_argument(&cursor) != SCAN_COMPLETE:
+                break
+            argv.append(known_argument(&argument))
+            count -= 1
+        return argv
+
+
+cdef byte_t *without_zeros(byte_t *first, byte_t *last) noexcept nogil:
+    """The end of the bytes without the zeros at it; eight at a step, as prepared space can be long."""
+    cdef uint64_t word
+    while last - first >= 8:
+        memcpy(&word, last - 8, 8)
+        if word != 0:
+            break
+        last -= 8
+    while last > first and (last - 1)[0] == 0:
+        last -= 1
+    return last
+
+
+def find_command(source, Py_ssize_t position) -> int:
+    """Find the first offset from `position` on at which a complete command begins, or -1."""
+    cdef Py_buffer view
+    cdef Cursor cursor
+    cdef byte_t *at
+    cdef Py_ssize_t found = -1
+    PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
+    try:
+        if position < 0:
+            raise ValueError(f"position {position} is negative")
+        at = <byte_t *>view.buf + min(position, view.len)
+        cursor.end = <byte_t *>view.buf + view.len
+        while at < cursor.end:
+            at = <byte_t *>memchr(at, c"*", cursor.end - at)
+            if at == NULL:
+                break
+            cursor.at = at + 1
+            if scan_command(&cursor) == SCAN_COMPLETE:
+                found = at - <byte_t *>view.buf
+                break
+            at += 1
+        return found
+    finally:
+        PyBuffer_Release(&view)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+cdef inline Py_ssize_t digits(Py_ssize_t number) noexcept nogil:
+    cdef Py_ssize_t count = 1
+    while number >= 10:
+        number //= 10
+        count += 1
+    return count
+
+
+cdef inline char *write_header(char *target, char mark, Py_ssize_t number) noexcept nogil:
+    cdef Py_ssize_t index = digits(number)
+    cdef char *end = target + 1 + index
+    target[0] = mark
+    while index > 0:
+        target[index] = c"0" + <char>(number % 10)
+        number //= 10
+        index -= 1
+    end[0] = c"\r"
+    end[1] = c"\n"
+    return end + 2
+
+
+cdef size_t encoded_size(list argv) except 0:
+    """How many bytes a command takes."""
+    cdef Py_ssize_t count = PyList_GET_SIZE(argv)
+    cdef size_t size = 3 + digits(count)
+    cdef Py_ssize_t index, length
+    for index in range(count):
+        length = PyBytes_GET_SIZE(<bytes?>argv[index])
+        size += 5 + digits(length) + length
+    return size
+
+
+cdef char *encode_into(char *target, list argv) except NULL:
+    """Write a command where there is room for `encoded_size`; return the end of it."""
+    cdef Py_ssize_t count = PyList_GET_SIZE(argv)
+    cdef Py_ssize_t index, length
+    cdef bytes text
+    target = write_header(target, c"*", count)
+    for index in range(count):
+        text = <bytes?>argv[index]
+        length = PyBytes_GET_SIZE(text)
+        target = write_header(target, c"$", length)
+        memcpy(target, PyBytes_AS_STRING(text), length)
+        target[length] = c"\r"
+        target[length + 1] = c"\n"
+        target += length + 2
+    return target
+
+
+cpdef bytes encode(list argv):
+    """Return a command, of at least one argument, as a file has it."""
+    if not argv:
+        raise ValueError("a command has at least its name")
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, encoded_size(argv))
+    encode_into(PyBytes_AS_STRING(text), argv)
+    return text
