@@ -1,19 +1,6 @@
-"""Where commands of an append-only file begin and end, and how they are written; see aof.pyx."""
-
 from libc.stdint cimport uint8_t
 
 ctypedef const uint8_t byte_t
-
-
-cdef enum Scan:
-    SCAN_COMPLETE
-    SCAN_TRUNCATED
-    SCAN_CORRUPT
-
-
-cdef size_t encoded_size(list argv) except 0
-cdef char *encode_into(char *target, list argv) except NULL
-cpdef bytes encode(list argv)
 
 
 cdef class AofReader:

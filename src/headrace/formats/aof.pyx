@@ -54,6 +54,12 @@ class Ending(Enum):
     CORRUPT = "corrupt"
 
 
+cdef enum Scan:
+    SCAN_COMPLETE
+    SCAN_TRUNCATED
+    SCAN_CORRUPT
+
+
 # --- scanning --------------------------------------------------------------------------------------------------
 
 cdef struct Cursor:
@@ -353,59 +359,12 @@ def find_command(source, Py_ssize_t position) -> int:
 
 # --- writing ---------------------------------------------------------------------------------------------------
 
-cdef inline Py_ssize_t digits(Py_ssize_t number) noexcept nogil:
-    cdef Py_ssize_t count = 1
-    while number >= 10:
-        number //= 10
-        count += 1
-    return count
-
-
-cdef inline char *write_header(char *target, char mark, Py_ssize_t number) noexcept nogil:
-    cdef Py_ssize_t index = digits(number)
-    cdef char *end = target + 1 + index
-    target[0] = mark
-    while index > 0:
-        target[index] = c"0" + <char>(number % 10)
-        number //= 10
-        index -= 1
-    end[0] = c"\r"
-    end[1] = c"\n"
-    return end + 2
-
-
-cdef size_t encoded_size(list argv) except 0:
-    """How many bytes a command takes."""
-    cdef Py_ssize_t count = PyList_GET_SIZE(argv)
-    cdef size_t size = 3 + digits(count)
-    cdef Py_ssize_t index, length
-    for index in range(count):
-        length = PyBytes_GET_SIZE(<bytes?>argv[index])
-        size += 5 + digits(length) + length
-    return size
-
-
-cdef char *encode_into(char *target, list argv) except NULL:
-    """Write a command where there is room for `encoded_size`; return the end of it."""
-    cdef Py_ssize_t count = PyList_GET_SIZE(argv)
-    cdef Py_ssize_t index, length
-    cdef bytes text
-    target = write_header(target, c"*", count)
-    for index in range(count):
-        text = <bytes?>argv[index]
-        length = PyBytes_GET_SIZE(text)
-        target = write_header(target, c"$", length)
-        memcpy(target, PyBytes_AS_STRING(text), length)
-        target[length] = c"\r"
-        target[length + 1] = c"\n"
-        target += length + 2
-    return target
-
-
-cpdef bytes encode(list argv):
+def encode(list argv not None) -> bytes:
     """Return a command, of at least one argument, as a file has it."""
+    cdef list parts = [b"*%d\r\n" % len(argv)]
+    cdef bytes text
     if not argv:
         raise ValueError("a command has at least its name")
-    cdef bytes text = PyBytes_FromStringAndSize(NULL, encoded_size(argv))
-    encode_into(PyBytes_AS_STRING(text), argv)
-    return text
+    for text in argv:
+        parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
+    return b"".join(parts)

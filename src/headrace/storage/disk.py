@@ -1,0 +1,135 @@
+"""The disk: all that storage ever does to files, one method each.
+
+    contents      read, write, append, truncate, sync            of an open file, by its number
+    names         open, create, rename, unlink, make_directory   durable only after sync_directory
+    looking       exists, size, list
+
+Nothing else in storage touches a file, so that a test that replaces the disk sees every operation in its order, can
+make each fail, and can build the states that a power cut may leave. Failures are OSErrors; whoever knows what was
+attempted makes a sentence of them.
+"""
+
+import fcntl
+import os
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Final
+
+_NEW: Final = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND
+_REPLACING: Final = os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_APPEND
+_EXISTING: Final = os.O_RDWR | os.O_APPEND
+_MODE: Final = 0o644
+
+
+class Disk:
+    """See the module. Files that are open for writing are numbers, as the system has them, and write at their end."""
+
+    # --- open files ------------------------------------------------------------------------------------------------
+
+    def create(self, path: Path, *, replace: bool = False) -> int:
+        """Make an empty file and open it; one that exists is an error, or is emptied with `replace`."""
+        return os.open(path, _REPLACING if replace else _NEW, _MODE)
+
+    def open(self, path: Path) -> int:
+        """Open a file that exists, to write behind what it holds."""
+        return os.open(path, _EXISTING)
+
+    def write(self, file: int, data: bytes | memoryview) -> int:
+        """Write at the end as much as the system takes; return how much that is."""
+        return os.write(file, data)
+
+    def append(self, file: int, data: bytes | memoryview) -> None:
+        """Write all of it at the end."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.write(file, rest) :]
+
+    def truncate(self, file: int, size: int) -> None:
+        """Cut a file to so many bytes."""
+        os.ftruncate(file, size)
+
+    def sync(self, file: int) -> None:
+        """Return when what a file holds would survive a power cut."""
+        os.fdatasync(file)
+
+    def close(self, file: int) -> None:
+        """Forget an open file."""
+        os.close(file)
+
+    # --- contents --------------------------------------------------------------------------------------------------
+
+    def read(self, path: Path) -> memoryview:
+        """See a file's bytes without reading them yet; the file must not be cut while the view is in use."""
+        file = os.open(path, os.O_RDONLY)
+        try:
+            if os.fstat(file).st_size == 0:
+                return memoryview(b"")
+            return memoryview(mmap(file, 0, access=ACCESS_READ))
+        finally:
+            os.close(file)
+
+    def size(self, path: Path) -> int:
+        """How many bytes a file has."""
+        return path.stat().st_size
+
+    # --- names -----------------------------------------------------------------------------------------------------
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is such a file or directory; unlike pathlib, says so where it cannot be known."""
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def list(self, path: Path) -> list[str]:
+        """The names in a directory, in order."""
+        return sorted(entry.name for entry in path.iterdir())
+
+    def make_directory(self, path: Path) -> None:
+        """Make a directory, unless it exists."""
+        path.mkdir(exist_ok=True)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, in place of what had that name."""
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink()
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in a directory would survive a power cut."""
+        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    # --- locking ---------------------------------------------------------------------------------------------------
+
+    def lock(self, path: Path) -> int | None:
+        """Hold a file, made where there is none, until it is closed or the process ends; None: somebody else holds it.
+
+        Processes forked meanwhile hold it, too.
+        """
+        file = os.open(path, os.O_RDWR | os.O_CREAT, _MODE)
+        if self._try_lock(file):
+            return file
+        os.close(file)
+        return None
+
+    def is_locked(self, path: Path) -> bool:
+        """Whether another process holds the file."""
+        file = os.open(path, os.O_RDONLY)
+        try:
+            return not self._try_lock(file)
+        finally:
+            os.close(file)
+
+    def _try_lock(self, file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
