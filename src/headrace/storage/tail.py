@@ -1,0 +1,170 @@
+"""How an append-only file may end, and what start-up does about it.
+
+    ends with                                       as the last file                     as any other
+    a complete command                              nothing                              nothing
+    … and then zero bytes                           the space is cut, nobody is told     nothing
+    half a command, or a block never written        cut (aof-load-truncated yes)         refused
+    MULTI and commands, but no EXEC                 cut back to before MULTI (the same)  refused
+    bytes that are no command, to the end           cut if there are fewer than          refused
+                                                    aof-load-corrupt-tail-max-size
+    bytes that are no command, then commands        refused                              refused
+
+A machine that loses power may keep any of the blocks that were written since the last sync: a block that is missing
+between others reads as zeros up to a multiple of 512 bytes, and what follows it was never acknowledged. A length that
+was damaged can pass for the beginning of a long command; it does not where whole commands follow right up to the end.
+
+What is cut is copied to `<file>.cut-<offset>-<time>` and synced before the file is made shorter. A crash in between
+leaves both, and the next start cuts again.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import gmtime, strftime
+from typing import Final
+
+from headrace.formats.aof import AofReader, Ending, find_command
+from headrace.storage.disk import Disk
+
+BLOCK: Final = 512  # what a disk writes as one
+_NAMED: Final = 5  # how many of the commands that are cut off are named
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What is behind the last command that counts; `cut_at` is the end of that."""
+
+    cut_at: int
+    size: int
+    unused: int
+    offset: int  # of what is wrong
+    problem: str
+    torn: bool  # as a crash leaves it: neither damaged in the middle nor overwritten
+
+    @property
+    def lost(self) -> int:
+        """How many bytes are to be cut that are no unused space."""
+        return self.size - self.unused - self.cut_at
+
+
+def examine(reader: AofReader, source: memoryview) -> Tail:
+    """Judge how a file ends that was read to its end."""
+    in_transaction = reader.open_multi >= 0
+    cut_at = reader.open_multi if in_transaction else reader.position
+    offset, problem, torn = reader.bad, reader.problem, True
+    if reader.ending is Ending.CORRUPT:
+        torn = _never_written(source, reader.bad)
+        if torn:
+            problem = "a block of the file was never written"
+    elif reader.ending is Ending.TRUNCATED:
+        torn = not _commands_follow(source, reader.position, reader.data_size)
+        if not torn:
+            offset = reader.position
+            problem = "the command does not end where its lengths say"
+    elif in_transaction:
+        offset = reader.open_multi
+        problem = "the transaction that begins with this MULTI has no EXEC"
+    return Tail(cut_at, reader.size, reader.unused, offset, problem, torn)
+
+
+def _never_written(source: memoryview, bad: int) -> bool:
+    """Whether a bad byte is in zeros that reach to the end of their block."""
+    end = min((bad // BLOCK + 1) * BLOCK, len(source))
+    return not any(source[bad:end])
+
+
+def _commands_follow(source: memoryview, start: int, end: int) -> bool:
+    """Whether whole commands lie behind the beginning of one, up to the very end."""
+    data = source[:end]
+    at = find_command(data, start + 1)
+    while at >= 0:
+        reader = AofReader(data, at)
+        while reader.next() is not None:
+            pass
+        if reader.ending is Ending.COMPLETE:
+            return True
+        at = find_command(data, reader.position + 1)
+    return False
+
+
+# --- cutting ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What is to be cut from a file, why, and which commands are in it."""
+
+    path: Path
+    offset: int
+    data: bytes
+    problem: str
+    commands: tuple[str, ...]
+
+    def sentence(self, saved: Path) -> str:
+        """Say what was done."""
+        named = ", ".join(self.commands[:_NAMED])
+        more = len(self.commands) - _NAMED
+        return (
+            f"The end of {self.path} was cut off at offset {self.offset}, because {self.problem}: "
+            f"{len(self.data)} bytes{f' with {named}' if named else ''}"
+            f"{f' and {more} more commands' if more > 0 else ''}. They are saved as {saved.name}."
+        )
+
+
+def commands_in(data: bytes) -> tuple[str, ...]:
+    """Name the commands that are in bytes which are to be cut, whole or begun."""
+    names: list[str] = []
+    at = 0
+    while at >= 0:
+        reader = AofReader(data, at)
+        while (argv := reader.next()) is not None:
+            names.append(shown(argv))
+        begun = reader.begun()
+        if begun:
+            names.append(shown(begun))
+        at = -1 if reader.ending is Ending.COMPLETE else find_command(data, reader.position + 1)
+    return tuple(names)
+
+
+def shown(argv: list[bytes]) -> str:
+    """Name a command and its key."""
+    return " ".join(_printable(word) for word in argv[:2])
+
+
+def _printable(word: bytes) -> str:
+    text = word[:_SHOWN].decode("ascii", "backslashreplace")
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def save_and_cut(disk: Disk, cut: Cut) -> Path:
+    """Copy what is to be cut beside the file, then cut it there; return where it was saved."""
+    saved = _free_name(disk, cut)
+    aside = disk.create(saved)
+    try:
+        disk.append(aside, cut.data)
+        disk.sync(aside)
+    finally:
+        disk.close(aside)
+    disk.sync_directory(saved.parent)
+    shorten(disk, cut.path, cut.offset)
+    return saved
+
+
+def shorten(disk: Disk, path: Path, size: int) -> None:
+    """Cut a file, durably."""
+    file = disk.open(path)
+    try:
+        disk.truncate(file, size)
+        disk.sync(file)
+    finally:
+        disk.close(file)
+
+
+def _free_name(disk: Disk, cut: Cut) -> Path:
+    stamp = strftime("%Y%m%dT%H%M%SZ", gmtime())
+    plain = cut.path.with_name(f"{cut.path.name}.cut-{cut.offset}-{stamp}")
+    path, number = plain, 1
+    while disk.exists(path):
+        number += 1
+        path = plain.with_name(f"{plain.name}-{number}")
+    return path

@@ -1,0 +1,143 @@
+"""Data directories for tests: how to make one, load one, and compare what is in them."""
+
+from io import BytesIO
+from pathlib import Path
+
+from headrace.commands.all import TABLE
+from headrace.engine.config import Config
+from headrace.engine.engine import Engine
+from headrace.engine.replay import Replayer
+from headrace.formats.aof import encode
+from headrace.formats.rdb_file_writer import RdbFileWriter
+from headrace.formats.values import dump_value
+from headrace.storage.directory import LOCK, DataDirectory
+from headrace.storage.disk import Disk
+from headrace.storage.recovery import RecoveryReport, recover
+
+Command = list[bytes]
+Content = dict[tuple[int, bytes], tuple[bytes, int | None]]
+Files = dict[str, bytes]
+
+BASE_NAME = "appendonly.aof.1.base.rdb"
+INCREMENT_NAME = "appendonly.aof.1.incr.aof"
+MANIFEST_NAME = "appendonly.aof.manifest"
+
+
+def words(text: str) -> Command:
+    return [word.encode() for word in text.split(" ")]
+
+
+# What a small server did, in the words of an append-only file.
+BASE = [
+    words("SELECT 0"),
+    words("XADD orders 1-1 item pen count 1"),
+    words("XGROUP CREATE orders workers 0"),
+    words("SELECT 3"),
+    words("SET plain text"),
+]
+INCREMENT = [
+    words("SELECT 0"),
+    words("XADD orders 2-1 item ink count 20"),
+    words("MULTI"),
+    words("XCLAIM orders workers ann 0 1-1 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1"),
+    words("XGROUP SETID orders workers 1-1 ENTRIESREAD 1"),
+    words("EXEC"),
+    words("XADD orders 3-1 item paper count 300"),
+    words("SADD seen 1-1 2-1"),
+    words("XACK orders workers 1-1"),
+]
+
+
+NOW_MS = 1_700_000_100_000
+
+
+def new_engine(config: Config) -> Engine:
+    """An engine whose clock stands still, so that what consumers were last seen at is the same each time."""
+    engine = Engine(config, TABLE)
+    engine.clock = lambda: NOW_MS
+    return engine
+
+
+def settings(**changes: str) -> Config:
+    config = Config()
+    for name, value in {"appendonly": "yes", **changes}.items():
+        config.load(name.replace("_", "-"), [value])
+    return config
+
+
+def replayed(commands: list[Command]) -> Engine:
+    """An engine after commands, an open transaction not counted."""
+    engine = new_engine(settings())
+    replayer = Replayer(engine)
+    for argv in commands:
+        assert replayer.run(argv) is None, argv
+    replayer.end()
+    return engine
+
+
+def content(engine: Engine) -> Content:
+    """All that an engine holds, to the byte."""
+    return {
+        (db.number, key): (dump_value(value), db.expires.get(key))
+        for db in engine.databases
+        for key, value in db.values.items()
+    }
+
+
+def snapshot(engine: Engine) -> bytes:
+    """The RDB file of an engine."""
+    out = BytesIO()
+    writer = RdbFileWriter(out.write)
+    writer.begin()
+    for db in engine.databases:
+        if db.values:
+            writer.select(db.number, len(db.values), len(db.expires))
+            for key, value in db.values.items():
+                writer.key(key, value, db.expires.get(key))
+    writer.end()
+    return out.getvalue()
+
+
+def encoded(commands: list[Command]) -> bytes:
+    return b"".join(map(encode, commands))
+
+
+def manifest_text(*files: tuple[str, str]) -> bytes:
+    """Lines for (name, type): the sequence numbers are in the names."""
+    return b"".join(b"file %s seq %s type %s\n" % (n.encode(), n.split(".")[2].encode(), t.encode()) for n, t in files)
+
+
+def small_directory() -> Files:
+    """The files of BASE and INCREMENT."""
+    return {
+        f"appendonlydir/{BASE_NAME}": snapshot(replayed(BASE)),
+        f"appendonlydir/{INCREMENT_NAME}": encoded(INCREMENT),
+        f"appendonlydir/{MANIFEST_NAME}": manifest_text((BASE_NAME, "b"), (INCREMENT_NAME, "i")),
+    }
+
+
+def write_files(path: Path, files: Files) -> Path:
+    for name, data in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(data)
+    return path
+
+
+def read_files(path: Path) -> Files:
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and file.name != LOCK
+    }
+
+
+def load(path: Path, **changes: str) -> tuple[Engine, RecoveryReport, list[str]]:
+    """Recover a directory; also gives the sentences of the log."""
+    config = settings(**changes)
+    engine = new_engine(config)
+    told: list[str] = []
+    report = RecoveryReport(told.append)
+    for progress in recover(engine, DataDirectory(Disk(), path), config, report):
+        assert 0 <= progress.done <= progress.total
+    assert not engine.loading
+    return engine, report, told

@@ -1,0 +1,405 @@
+"""Start-up: which files are loaded, in which order, and what is said and done where they do not end well."""
+
+import re
+from pathlib import Path
+
+import pytest
+from data_sets import (
+    BASE,
+    BASE_NAME,
+    INCREMENT,
+    INCREMENT_NAME,
+    MANIFEST_NAME,
+    Command,
+    content,
+    encoded,
+    load,
+    manifest_text,
+    new_engine,
+    read_files,
+    replayed,
+    settings,
+    small_directory,
+    snapshot,
+    words,
+    write_files,
+)
+
+from headrace.storage.directory import DataDirectory
+from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotRecover, StorageError
+from headrace.storage.recovery import RecoveryReport, Source, recover
+
+ADVICE = "Nothing was changed; `headrace check --fix {path}` repairs what can be, in a copy."
+INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"
+SECOND = "appendonly.aof.2.incr.aof"
+
+
+def refused(path: Path, **changes: str) -> str:
+    """The sentence with which a directory is refused, after which it is as it was."""
+    before = read_files(path)
+    with pytest.raises(CannotRecover) as caught:
+        load(path, **changes)
+    assert read_files(path) == before
+    return str(caught.value)
+
+
+def with_increment(path: Path, data: bytes) -> Path:
+    return write_files(path, small_directory() | {INCREMENT_PATH: data})
+
+
+# --- which files ---------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_directory_gives_no_data_and_stays_empty(tmp_path: Path) -> None:
+    engine, report, told = load(tmp_path)
+    assert content(engine) == {}
+    assert (report.source, report.manifest, told) == (Source.NOTHING, None, [])
+    assert read_files(tmp_path) == {}
+
+
+def test_the_base_and_then_the_increments_are_loaded(tmp_path: Path) -> None:
+    files = small_directory()
+    write_files(tmp_path, files)
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert (report.source, report.keys, report.commands) == (Source.APPEND_FILES, 2, len(INCREMENT))
+    assert [path.name for path in report.files] == [BASE_NAME, INCREMENT_NAME]
+    assert report.manifest is not None
+    assert report.manifest.text() == files[f"appendonlydir/{MANIFEST_NAME}"]
+    assert told == []
+    assert read_files(tmp_path) == files
+
+
+def test_a_base_of_commands_is_recognised_by_its_first_bytes(tmp_path: Path) -> None:
+    base = "appendonly.aof.7.base.aof"
+    write_files(
+        tmp_path,
+        {
+            f"appendonlydir/{base}": encoded(BASE),
+            INCREMENT_PATH: encoded(INCREMENT),
+            f"appendonlydir/{MANIFEST_NAME}": manifest_text(
+                (base, "b"), ("gone.aof.3.incr.aof", "h"), (INCREMENT_NAME, "i")
+            ),
+        },
+    )
+    engine, report, _ = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert report.commands == len(BASE + INCREMENT)
+
+
+def test_each_file_begins_in_database_0(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            INCREMENT_PATH: encoded([words("SELECT 5"), words("SET a 1")]),
+            f"appendonlydir/{SECOND}": encoded([words("SET a 2")]),
+            f"appendonlydir/{MANIFEST_NAME}": manifest_text((INCREMENT_NAME, "i"), (SECOND, "i")),
+        },
+    )
+    engine, _, _ = load(tmp_path)
+    assert content(engine).keys() == {(5, b"a"), (0, b"a")}
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["commands", "a snapshot, then commands"])
+def test_the_single_file_of_an_older_redis_becomes_the_base(tmp_path: Path, mixed: bool) -> None:
+    data = snapshot(replayed(BASE)) + encoded(INCREMENT) if mixed else encoded(BASE + INCREMENT)
+    write_files(tmp_path, {"appendonly.aof": data, "dump.rdb": b"older, and not looked at"})
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert report.source is Source.APPEND_FILES
+    assert len(told) == 1
+    assert "was moved to" in told[0]
+    assert read_files(tmp_path) == {
+        "dump.rdb": b"older, and not looked at",
+        "appendonlydir/appendonly.aof": data,
+        f"appendonlydir/{MANIFEST_NAME}": b"file appendonly.aof seq 1 type b\n",
+    }
+    again, _, told = load(tmp_path)
+    assert content(again) == content(engine)
+    assert told == []
+
+
+def test_a_move_that_a_crash_interrupted_is_finished(tmp_path: Path) -> None:
+    manifest = b"file appendonly.aof seq 1 type b\n"
+    write_files(tmp_path, {"appendonly.aof": encoded(BASE), f"appendonlydir/{MANIFEST_NAME}": manifest})
+    engine, _, _ = load(tmp_path)
+    assert content(engine) == content(replayed(BASE))
+    assert read_files(tmp_path).keys() == {"appendonlydir/appendonly.aof", f"appendonlydir/{MANIFEST_NAME}"}
+
+
+def test_a_snapshot_without_append_only_files_is_loaded_and_told(tmp_path: Path) -> None:
+    write_files(tmp_path, {"dump.rdb": snapshot(replayed(BASE))})
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE))
+    assert (report.source, report.manifest) == (Source.SNAPSHOT, None)
+    assert told == [
+        f"There are no append-only files yet: the snapshot {tmp_path / 'dump.rdb'} is loaded, and becomes their base."
+    ]
+
+
+def test_without_appendonly_the_snapshot_counts_and_the_other_files_are_told(tmp_path: Path) -> None:
+    files = small_directory() | {"dump.rdb": snapshot(replayed([words("SET a 1")]))}
+    write_files(tmp_path, files)
+    engine, _, told = load(tmp_path, appendonly="no")
+    assert content(engine) == content(replayed([words("SET a 1")]))
+    assert told == [f"appendonly is no: the append-only files in {tmp_path / 'appendonlydir'} are not read."]
+    assert read_files(tmp_path) == files
+
+
+def test_what_has_expired_is_left_out_of_a_snapshot_and_kept_in_a_base(tmp_path: Path) -> None:
+    data = snapshot(replayed([words("SET old 1"), words("PEXPIREAT old 1"), words("SET new 1")]))
+    write_files(tmp_path / "a", {"dump.rdb": data})
+    engine, report, _ = load(tmp_path / "a")
+    assert content(engine).keys() == {(0, b"new")}
+    assert report.expired == 1
+    manifest = manifest_text((BASE_NAME, "b"))
+    write_files(tmp_path / "b", {f"appendonlydir/{BASE_NAME}": data, f"appendonlydir/{MANIFEST_NAME}": manifest})
+    engine, report, _ = load(tmp_path / "b")
+    assert content(engine).keys() == {(0, b"new"), (0, b"old")}
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_append_only_files_without_a_manifest_are_not_overwritten(tmp_path: Path) -> None:
+    files = small_directory()
+    del files[f"appendonlydir/{MANIFEST_NAME}"]
+    write_files(tmp_path, files)
+    assert refused(tmp_path) == (
+        f"There are append-only files in {tmp_path / 'appendonlydir'}, but no manifest {MANIFEST_NAME} that says which "
+        f"of them count. {ADVICE.format(path=tmp_path)}"
+    )
+
+
+def test_a_broken_manifest_is_named_with_its_line(tmp_path: Path) -> None:
+    write_files(tmp_path, small_directory() | {f"appendonlydir/{MANIFEST_NAME}": b"#\nfile a seq 0 type b\n"})
+    assert refused(tmp_path) == (
+        f"The manifest {tmp_path / 'appendonlydir' / MANIFEST_NAME} is damaged: line 2: '0' is no seq: it is a number "
+        f"from 1 on. {ADVICE.format(path=tmp_path)}"
+    )
+
+
+def test_a_file_that_the_manifest_names_must_be_there(tmp_path: Path) -> None:
+    write_files(tmp_path, small_directory())
+    (tmp_path / "appendonlydir" / BASE_NAME).unlink()
+    assert refused(tmp_path) == (
+        f"The append-only file {tmp_path / 'appendonlydir' / BASE_NAME} is missing, which the manifest names. Bring it "
+        f"back; `headrace check {tmp_path}` says what there is."
+    )
+
+
+def test_an_unknown_command_is_named_with_its_offset(tmp_path: Path) -> None:
+    first = encoded([words("SET a 1")])
+    with_increment(tmp_path, first + encoded([words("JSON.SET doc $ 1")]))
+    assert refused(tmp_path) == (
+        f"The append-only file {tmp_path / INCREMENT_PATH} has at offset {len(first)} the command JSON.SET doc, which "
+        "cannot be repeated here: ERR unknown command 'JSON.SET', with args beginning with: 'doc' '$' '1' . "
+        f"{ADVICE.format(path=tmp_path)}"
+    )
+
+
+@pytest.mark.parametrize("argv", [words("XADD orders"), words("XADD orders MAXCOUNT 1 9-9 a b"), words("SELECT 99")])
+def test_a_command_that_is_not_understood_stops_the_start(tmp_path: Path, argv: Command) -> None:
+    with_increment(tmp_path, encoded([argv]))
+    assert "cannot be repeated here: ERR" in refused(tmp_path)
+
+
+def test_a_command_that_redis_refuses_too_is_told_and_passed_over(tmp_path: Path) -> None:
+    with_increment(tmp_path, encoded([words("XADD orders 1-1 a b")] * 20 + INCREMENT))
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert len(report.refused) == 20
+    assert told[0] == (
+        f"In {tmp_path / INCREMENT_PATH}, offset 0: the command XADD orders was refused: ERR The ID specified in XADD "
+        "is equal or smaller than the target stream top item."
+    )
+    assert told[10] == "There is more like this, which is counted and not listed."
+    assert len(told) == 11
+
+
+def test_a_database_that_there_is_not_is_named_with_what_to_set(tmp_path: Path) -> None:
+    write_files(tmp_path, {"dump.rdb": snapshot(replayed(BASE))})
+    assert refused(tmp_path, databases="2") == (
+        f"The snapshot {tmp_path / 'dump.rdb'} has keys in database 3, and there are only 2: start with --databases 4."
+    )
+
+
+def test_a_damaged_snapshot_stops_the_start(tmp_path: Path) -> None:
+    data = snapshot(replayed(BASE))
+    write_files(tmp_path, {"dump.rdb": data[:-1] + bytes([data[-1] ^ 1])})
+    assert re.fullmatch(
+        rf"The snapshot {tmp_path}/dump.rdb is damaged: offset {len(data) - 8}: expected CRC .*\. "
+        + re.escape(ADVICE.format(path=tmp_path)),
+        refused(tmp_path),
+    )
+
+
+def test_what_the_disk_refuses_is_one_sentence(tmp_path: Path) -> None:
+    class BrokenDisk(Disk):
+        def read(self, path: Path) -> memoryview:
+            raise OSError(5, "Input/output error", str(path))
+
+    write_files(tmp_path, small_directory())
+    config = settings()
+    with pytest.raises(StorageError, match=r"^Headrace cannot load the data in .*: Input/output error\.$"):
+        list(recover(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, RecoveryReport()))
+
+
+# --- the end of the last file --------------------------------------------------------------------------------------
+
+
+def test_half_a_command_is_cut_off_saved_and_told(tmp_path: Path) -> None:
+    whole = encoded(INCREMENT)
+    half = encoded([words("XADD orders 4-1 item ruler count 4")])[:-9]
+    with_increment(tmp_path, whole + half)
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    files = read_files(tmp_path)
+    assert files[INCREMENT_PATH] == whole
+    (saved,) = (name for name in files if ".cut-" in name)
+    assert re.fullmatch(rf"{INCREMENT_PATH}\.cut-{len(whole)}-\d{{8}}T\d{{6}}Z", saved)
+    assert files[saved] == half
+    (sentence,) = told
+    assert sentence == (
+        f"The end of {tmp_path / INCREMENT_PATH} was cut off at offset {len(whole)}, because the file ends inside a "
+        f"command: {len(half)} bytes with XADD orders. They are saved as {Path(saved).name}."
+    )
+    assert report.cuts[0].commands == ("XADD orders",)
+
+
+def test_a_transaction_without_its_end_is_cut_back_to_its_beginning(tmp_path: Path) -> None:
+    inside = [words("MULTI"), words("SET a 1"), words("SET b 2")]
+    with_increment(tmp_path, encoded(INCREMENT + inside) + b"*1\r\n$4\r\nEX")
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert read_files(tmp_path)[INCREMENT_PATH] == encoded(INCREMENT)
+    assert report.cuts[0].commands == ("MULTI", "SET a", "SET b")
+    with_increment(tmp_path, encoded(INCREMENT + inside))
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert "because the transaction that begins with this MULTI has no EXEC: " in told[0]
+    assert len([name for name in read_files(tmp_path) if ".cut-" in name]) == 2
+
+
+def test_aof_load_truncated_no_refuses_what_would_be_cut(tmp_path: Path) -> None:
+    with_increment(tmp_path, encoded(INCREMENT)[:-1])
+    assert refused(tmp_path, aof_load_truncated="no") == (
+        f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset {len(encoded(INCREMENT)) - 1}: the "
+        f"file ends inside a command, and aof-load-truncated is no. {ADVICE.format(path=tmp_path)}"
+    )
+
+
+def test_prepared_space_is_cut_without_a_word(tmp_path: Path) -> None:
+    with_increment(tmp_path, encoded(INCREMENT) + bytes(10_000))
+    engine, report, told = load(tmp_path, aof_load_truncated="no")
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert (report.unused, told) == (10_000, [])
+    assert read_files(tmp_path)[INCREMENT_PATH] == encoded(INCREMENT)
+
+
+def test_half_a_command_in_prepared_space_is_cut_with_the_space(tmp_path: Path) -> None:
+    with_increment(tmp_path, encoded(INCREMENT)[:-5] + bytes(10_000))
+    _, report, _ = load(tmp_path)
+    files = read_files(tmp_path)
+    assert files[INCREMENT_PATH] == encoded(INCREMENT[:-1])
+    (saved,) = (data for name, data in files.items() if ".cut-" in name)
+    assert saved == encoded(INCREMENT[-1:])[:-5]
+    assert report.cuts[0].commands == ("XACK orders",)
+
+
+def test_a_block_that_was_never_written_ends_the_file(tmp_path: Path) -> None:
+    filler = [words("SET filler " + "x" * 700)]
+    data = bytearray(encoded(INCREMENT + filler * 3))
+    data[1024:1536] = bytes(512)
+    with_increment(tmp_path, bytes(data))
+    _, report, told = load(tmp_path)
+    (cut,) = report.cuts
+    assert read_files(tmp_path)[INCREMENT_PATH] == bytes(data[: cut.offset])
+    assert cut.data == bytes(data[cut.offset :])
+    assert "because a block of the file was never written: " in told[0]
+    assert cut.offset == len(encoded(INCREMENT))
+
+
+def test_a_corrupt_end_is_cut_only_where_it_is_allowed_and_small(tmp_path: Path) -> None:
+    with_increment(tmp_path, encoded(INCREMENT) + b"garbage")
+    end = len(encoded(INCREMENT))
+    for most in ("0", "7"):
+        assert refused(tmp_path, aof_load_corrupt_tail_max_size=most) == (
+            f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset {end}: expected the * of a command "
+            f"or the # of an annotation, found byte 0x67. {ADVICE.format(path=tmp_path)}"
+        )
+    engine, report, _ = load(tmp_path, aof_load_corrupt_tail_max_size="8")
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert report.cuts[0].data == b"garbage"
+
+
+def test_a_length_that_was_damaged_does_not_take_the_commands_behind_it_along(tmp_path: Path) -> None:
+    damaged = encoded([words("SET a 1")]).replace(b"$3", b"$9999")
+    with_increment(tmp_path, damaged + encoded(INCREMENT))
+    assert refused(tmp_path) == (
+        f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset 0: the command does not end where its "
+        f"lengths say. {ADVICE.format(path=tmp_path)}"
+    )
+
+
+def test_only_the_last_file_with_data_may_end_too_early(tmp_path: Path) -> None:
+    half = encoded(INCREMENT)[:-1]
+    manifest = manifest_text((BASE_NAME, "b"), (INCREMENT_NAME, "i"), (SECOND, "i"))
+    files = small_directory() | {INCREMENT_PATH: half, f"appendonlydir/{MANIFEST_NAME}": manifest}
+    write_files(tmp_path, files | {f"appendonlydir/{SECOND}": encoded([words("SET a 1")])})
+    assert refused(tmp_path) == (
+        f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset {len(half)}: the file ends inside a "
+        f"command, and other files follow it. {ADVICE.format(path=tmp_path)}"
+    )
+    # A rewrite has begun a new file and nothing was written to it yet.
+    write_files(tmp_path, files | {f"appendonlydir/{SECOND}": bytes(100)})
+    engine, _, _ = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT[:-1]))
+
+
+def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
+    """A crash at any operation of the cut leaves a directory that loads to the same."""
+    half = encoded(INCREMENT)[:-1]
+
+    class Crash(Exception):
+        pass
+
+    class FailingDisk(Disk):
+        def __init__(self, allowed: int) -> None:
+            self.allowed = allowed
+
+        def _count(self) -> None:
+            if not self.allowed:
+                raise Crash
+            self.allowed -= 1
+
+        def create(self, path: Path, *, replace: bool = False) -> int:
+            self._count()
+            return super().create(path, replace=replace)
+
+        def append(self, file: int, data: bytes | memoryview) -> None:
+            self._count()
+            super().append(file, data)
+
+        def sync(self, file: int) -> None:
+            self._count()
+            super().sync(file)
+
+        def truncate(self, file: int, size: int) -> None:
+            self._count()
+            super().truncate(file, size)
+
+    for allowed in range(6):
+        path = with_increment(tmp_path / str(allowed), half)
+        config = settings()
+        run = recover(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, RecoveryReport())
+        if allowed < 5:
+            with pytest.raises(Crash):
+                list(run)
+        else:
+            list(run)
+        saved = [data for name, data in read_files(path).items() if ".cut-" in name]
+        assert read_files(path)[INCREMENT_PATH] == half or encoded(INCREMENT[-1:])[:-1] in saved
+        engine, _, _ = load(path)
+        assert content(engine) == content(replayed(BASE + INCREMENT[:-1]))
