@@ -3,6 +3,8 @@
 from io import BytesIO
 from pathlib import Path
 
+from memory_disk import MemoryDisk
+
 from headrace.commands.all import TABLE
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
@@ -12,6 +14,7 @@ from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.formats.values import dump_value
 from headrace.storage.directory import LOCK, DataDirectory
 from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotRecover
 from headrace.storage.recovery import RecoveryReport, recover
 
 Command = list[bytes]
@@ -129,6 +132,22 @@ def read_files(path: Path) -> Files:
         for file in sorted(path.rglob("*"))
         if file.is_file() and file.name != LOCK
     }
+
+
+def load_files(files: Files) -> tuple[Engine, RecoveryReport, Files]:
+    """Recover a directory that is in memory only; also gives the files after that, or raises with them unchanged."""
+    path = Path("/data")
+    disk = MemoryDisk({path / name: data for name, data in files.items()})
+    config = settings()
+    engine = new_engine(config)
+    report = RecoveryReport()
+    try:
+        for _ in recover(engine, DataDirectory(disk, path), config, report):
+            pass
+    except CannotRecover:
+        assert disk.files == {path / name: data for name, data in files.items()}
+        raise
+    return engine, report, {str(file.relative_to(path)): bytes(data) for file, data in disk.files.items()}
 
 
 def load(path: Path, **changes: str) -> tuple[Engine, RecoveryReport, list[str]]:

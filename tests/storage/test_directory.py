@@ -12,6 +12,7 @@ from headrace.engine.config import Config
 from headrace.storage.directory import LOCK, DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse, StorageError
+from headrace.storage.manifest import Kind, ManifestFile
 
 HOLDER = """
 import sys, time
@@ -88,13 +89,18 @@ def test_only_what_rewrites_and_snapshots_left_is_removed(tmp_path: Path) -> Non
         tmp_path / "dump.rdb",
         directory.append_directory / "appendonly.aof.1.base.rdb",
         directory.append_directory / "appendonly.aof.1.incr.aof",
+        directory.append_directory / "appendonly.aof.10.incr.aof",
         directory.append_directory / "appendonly.aof.1.incr.aof.cut-9-1",
         directory.append_directory / "other.1.incr.aof",
     ]
     for path in left + kept:
         path.write_bytes(b"x")
     assert sorted(directory.leftovers()) == sorted(left)
-    assert directory.append_files() == ["appendonly.aof.1.base.rdb", "appendonly.aof.1.incr.aof"]
+    assert directory.append_files() == [
+        ManifestFile("appendonly.aof.1.base.rdb", 1, Kind.BASE),
+        ManifestFile("appendonly.aof.1.incr.aof", 1, Kind.INCREMENT),
+        ManifestFile("appendonly.aof.10.incr.aof", 10, Kind.INCREMENT),
+    ]
     assert sorted(directory.remove_leftovers()) == sorted(left)
     assert directory.leftovers() == []
     assert all(path.exists() for path in kept)

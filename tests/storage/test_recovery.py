@@ -28,6 +28,7 @@ from data_sets import (
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover, StorageError
+from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
 from headrace.storage.recovery import RecoveryReport, Source, recover
 
 ADVICE = "Nothing was changed; `headrace check --fix {path}` repairs what can be, in a copy."
@@ -66,7 +67,7 @@ def test_the_base_and_then_the_increments_are_loaded(tmp_path: Path) -> None:
     assert (report.source, report.keys, report.commands) == (Source.APPEND_FILES, 2, len(INCREMENT))
     assert [path.name for path in report.files] == [BASE_NAME, INCREMENT_NAME]
     assert report.manifest is not None
-    assert report.manifest.text() == files[f"appendonlydir/{MANIFEST_NAME}"]
+    assert report.manifest == parse(files[f"appendonlydir/{MANIFEST_NAME}"])
     assert told == []
     assert read_files(tmp_path) == files
 
@@ -113,7 +114,7 @@ def test_the_single_file_of_an_older_redis_becomes_the_base(tmp_path: Path, mixe
     assert read_files(tmp_path) == {
         "dump.rdb": b"older, and not looked at",
         "appendonlydir/appendonly.aof": data,
-        f"appendonlydir/{MANIFEST_NAME}": b"file appendonly.aof seq 1 type b\n",
+        f"appendonlydir/{MANIFEST_NAME}": Manifest(ManifestFile("appendonly.aof", 1, Kind.BASE)).text(),
     }
     again, _, told = load(tmp_path)
     assert content(again) == content(engine)
@@ -172,6 +173,21 @@ def test_append_only_files_without_a_manifest_are_not_overwritten(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize("increments", [0, 1])
+def test_a_first_base_that_a_crash_left_without_a_manifest_gets_one(tmp_path: Path, increments: int) -> None:
+    files = small_directory() | {INCREMENT_PATH: b""}
+    del files[f"appendonlydir/{MANIFEST_NAME}"]
+    if not increments:
+        del files[INCREMENT_PATH]
+    write_files(tmp_path, files | {"dump.rdb": b"what the base was made of"})
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE))
+    assert report.manifest is not None
+    assert len(report.manifest.loaded) == 1 + increments
+    assert told == [f"{tmp_path / 'appendonlydir' / BASE_NAME} had no manifest yet; it has one now."]
+    assert parse(read_files(tmp_path)[f"appendonlydir/{MANIFEST_NAME}"]) == report.manifest
+
+
 def test_a_broken_manifest_is_named_with_its_line(tmp_path: Path) -> None:
     write_files(tmp_path, small_directory() | {f"appendonlydir/{MANIFEST_NAME}": b"#\nfile a seq 0 type b\n"})
     assert refused(tmp_path) == (
@@ -187,6 +203,34 @@ def test_a_file_that_the_manifest_names_must_be_there(tmp_path: Path) -> None:
         f"The append-only file {tmp_path / 'appendonlydir' / BASE_NAME} is missing, which the manifest names. Bring it "
         f"back; `headrace check {tmp_path}` says what there is."
     )
+
+
+@pytest.mark.parametrize("kinds", ["hi", "bh"])
+def test_a_manifest_that_leaves_out_what_counts_is_refused(tmp_path: Path, kinds: str) -> None:
+    manifest = manifest_text((BASE_NAME, kinds[0]), (INCREMENT_NAME, kinds[1]))
+    write_files(tmp_path, small_directory() | {f"appendonlydir/{MANIFEST_NAME}": manifest})
+    assert refused(tmp_path) == (
+        f"The manifest {tmp_path / 'appendonlydir' / MANIFEST_NAME} leaves out "
+        f"{BASE_NAME if kinds == 'hi' else INCREMENT_NAME}, which belongs to the files that count. "
+        f"{ADVICE.format(path=tmp_path)}"
+    )
+
+
+def test_what_rewrites_leave_behind_does_not_count(tmp_path: Path) -> None:
+    """Old files that were not removed yet, and new ones that were not published."""
+    files = {name.replace(".1.", ".5."): data.replace(b".1.", b".5.") for name, data in small_directory().items()}
+    manifest = files[f"appendonlydir/{MANIFEST_NAME}"].replace(b"seq 1", b"seq 5")
+    files |= {
+        f"appendonlydir/{MANIFEST_NAME}": manifest,
+        f"appendonlydir/{BASE_NAME}": b"older",
+        INCREMENT_PATH: b"older",
+        "appendonlydir/appendonly.aof.6.incr.aof": b"",
+        "appendonlydir/appendonly.aof.6.base.rdb": b"newer",
+    }
+    write_files(tmp_path, files)
+    engine, _, _ = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert read_files(tmp_path) == files
 
 
 def test_an_unknown_command_is_named_with_its_offset(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import Final
 from headrace.engine.config import Config
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse, StorageError
-from headrace.storage.manifest import SUFFIX, TEMPORARY, ManifestFile
+from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, ManifestFile
 
 LOCK: Final = ".headrace.lock"
 
@@ -75,14 +75,15 @@ class DataDirectory:
         """Where a file of the manifest is."""
         return self.append_directory / file.name
 
-    def append_files(self) -> list[str]:
-        """List the bases and increments that are there, whatever the manifest says."""
-        prefix = self.append_file + "."
-        return [
-            name
+    def append_files(self) -> list[ManifestFile]:
+        """List the bases and increments that are there by their names, in order, whatever the manifest says."""
+        pattern = re.compile(re.escape(self.append_file) + r"\.([1-9][0-9]{0,17})\.(base\.rdb|base\.aof|incr\.aof)")
+        found = [
+            ManifestFile(name, int(match[1]), Kind.INCREMENT if match[2] == "incr.aof" else Kind.BASE)
             for name in self._names(self.append_directory)
-            if name.startswith(prefix) and name.endswith((".base.rdb", ".base.aof", ".incr.aof"))
+            if (match := pattern.fullmatch(name)) is not None
         ]
+        return sorted(found, key=lambda file: (file.kind.value, file.sequence, file.name))
 
     def leftovers(self) -> list[Path]:
         """List what a process that died was writing, by the names that only such files have."""

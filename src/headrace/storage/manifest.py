@@ -4,10 +4,12 @@
     file appendonly.aof.1.incr.aof seq 1 type h         history: not needed any more, to be removed
     file appendonly.aof.2.incr.aof seq 2 type i         increments: what came after the base, in order
     file appendonly.aof.3.incr.aof seq 3 type i startoffset 5120 endoffset 9000
+    #crc64 0f1e2d3c4b5a6978                             of all before it; ours, and a comment to Redis
 
 Redis's format. A line is at most 1024 bytes with its line feed, words may be quoted, keys are in any case and those
 that nobody knows are ignored; lines that begin with # are comments. At most one base; the sequence numbers of
-increments rise.
+increments rise. One letter makes a file history that is to be removed, so ours end with a checksum, which is compared
+where there is one.
 
 A manifest is a value: what changes it returns another, and `publish` puts that in place of the old one atomically.
 After a crash there is the one or the other, and perhaps a temporary file that nobody reads.
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.engine.settings import quote
+from headrace.formats.crc64 import crc64
 from headrace.protocol.inline import split_words
 from headrace.storage.disk import Disk
 from headrace.storage.errors import BadManifest
@@ -29,6 +32,7 @@ LONGEST_LINE: Final = 1024
 SUFFIX: Final = ".manifest"
 TEMPORARY: Final = "temp-"
 
+_CHECKSUM: Final = b"#crc64 %016x\n"
 _PLAIN_NAME: Final = re.compile(r"[!#-&(-\[\]-~]+")  # printable, without blanks, quotes and backslashes
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
@@ -119,18 +123,24 @@ class Manifest:
     # --- text ------------------------------------------------------------------------------------------------------
 
     def text(self) -> bytes:
-        """Write every line."""
-        return os.fsencode("".join(each.line() + "\n" for each in self.files))
+        """Write every line, and the checksum of them."""
+        lines = os.fsencode("".join(each.line() + "\n" for each in self.files))
+        return lines + _CHECKSUM % crc64(lines)
 
 
 def parse(content: bytes | memoryview) -> Manifest:
     """Read a manifest; the first rule that it breaks is raised with the number of its line."""
     if not len(content):
         raise BadManifest(0, "it is empty")
+    content = bytes(content)
     base: ManifestFile | None = None
     history: list[ManifestFile] = []
     increments: list[ManifestFile] = []
-    for number, line in enumerate(_lines(bytes(content)), 1):
+    before = 0
+    for number, line in enumerate(_lines(content), 1):
+        if line.startswith(_CHECKSUM[:6]) and line != _CHECKSUM % crc64(content[:before]):
+            raise BadManifest(number, "the checksum is not that of the lines before it")
+        before += len(line)
         if line.startswith(b"#"):
             continue
         file = _parse_line(line, number)
@@ -169,6 +179,8 @@ def _parse_line(line: bytes, number: int) -> ManifestFile:
     if len(words) % 2:
         raise BadManifest(number, "its words do not come in pairs of a key and a value")
     fields = {key.lower(): os.fsdecode(value) for key, value in zip(words[::2], words[1::2], strict=True)}
+    if len(fields) < len(words) // 2:
+        raise BadManifest(number, "it has a key twice")
     for key in (b"file", b"seq", b"type"):
         if not fields.get(key):
             raise BadManifest(number, f"it names no {key.decode()}")

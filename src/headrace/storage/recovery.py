@@ -152,12 +152,11 @@ class _Recovery:
             except BadManifest as error:
                 raise CannotRecover(f"The manifest {directory.manifest} is damaged: {error}. {self._advice}") from None
             self._finish_upgrade(manifest)
+            self._compare_with_files(manifest)
             return manifest
-        if directory.append_files():
-            raise CannotRecover(
-                f"There are append-only files in {directory.append_directory}, but no manifest "
-                f"{directory.manifest.name} that says which of them count. {self._advice}"
-            )
+        files = directory.append_files()
+        if files:
+            return self._adopt(files)
         if self._disk.exists(directory.single_append_file):
             return self._upgrade()
         if self._disk.exists(directory.dump):
@@ -165,6 +164,46 @@ class _Recovery:
                 f"There are no append-only files yet: the snapshot {directory.dump} is loaded, and becomes their base."
             )
         return None
+
+    def _compare_with_files(self, manifest: Manifest) -> None:
+        """Refuse a manifest that leaves out files which it would not without damage.
+
+        What rewrites leave behind is older than the files that count, or empty.
+        """
+        directory = self._directory
+        oldest = manifest.increments[0].sequence if manifest.increments else 0
+        counted = {file.name for file in manifest.loaded}
+        for file in directory.append_files():
+            if file.name in counted:
+                continue
+            if file.kind is Kind.BASE:
+                missed = manifest.base is None
+            else:
+                missed = file.sequence >= oldest and self._disk.size(directory.located(file)) > 0
+            if missed:
+                raise CannotRecover(
+                    f"The manifest {directory.manifest} leaves out {file.name}, which belongs to the files that count. "
+                    f"{self._advice}"
+                )
+
+    def _adopt(self, files: list[ManifestFile]) -> Manifest:
+        """Make the manifest of files that have none, where that is certain.
+
+        A first base is there before its manifest is, and a crash in between leaves it so. Nothing was written behind it
+        yet; where something was, the manifest was lost, and with it the knowledge which files count.
+        """
+        directory = self._directory
+        bases = [file for file in files if file.kind is Kind.BASE]
+        increments = [file for file in files if file.kind is Kind.INCREMENT]
+        if len(bases) != 1 or any(self._disk.size(directory.located(file)) for file in increments):
+            raise CannotRecover(
+                f"There are append-only files in {directory.append_directory}, but no manifest "
+                f"{directory.manifest.name} that says which of them count. {self._advice}"
+            )
+        manifest = Manifest(bases[0], (), tuple(increments))
+        publish(self._disk, directory.manifest, manifest)
+        self._report.tell(f"{directory.located(bases[0])} had no manifest yet; it has one now.")
+        return manifest
 
     def _upgrade(self) -> Manifest:
         """Make a single append-only file the base of a manifest: first the manifest, then the move."""

@@ -1,0 +1,107 @@
+"""Every length and every byte of a small data directory: damage is found or harms nothing but what it hit."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from data_sets import (
+    BASE,
+    BASE_NAME,
+    INCREMENT,
+    INCREMENT_NAME,
+    MANIFEST_NAME,
+    content,
+    encoded,
+    load_files,
+    replayed,
+    small_directory,
+)
+
+from campaign import LONG
+from headrace.storage.errors import CannotRecover
+from headrace.storage.manifest import parse
+
+INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"
+BASE_PATH = f"appendonlydir/{BASE_NAME}"
+MANIFEST_PATH = f"appendonlydir/{MANIFEST_NAME}"
+
+WHOLE = small_directory()
+BOUNDS = [len(encoded(INCREMENT[:count])) for count in range(len(INCREMENT) + 1)]
+MULTI = next(at for at, argv in enumerate(INCREMENT) if argv == [b"MULTI"])
+EXEC = next(at for at, argv in enumerate(INCREMENT) if argv == [b"EXEC"])
+
+
+def changes_of(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Data with one byte changed, where, and to what: everything where there is time, else what means something."""
+    for at, byte in enumerate(data):
+        for other in range(256) if LONG else sorted({byte ^ 1, byte ^ 0xFF, 0, *b"*#\r\n09"}):
+            if other != byte:
+                yield data[:at] + bytes([other]) + data[at + 1 :], at, other
+
+
+def rejoined(files: dict[str, bytes]) -> bytes:
+    """The increment and what was cut from it."""
+    return files[INCREMENT_PATH] + b"".join(data for name, data in files.items() if ".cut-" in name)
+
+
+@pytest.mark.parametrize("space", [0, 700])
+def test_each_length_of_the_last_file_keeps_every_whole_command(space: int) -> None:
+    data = encoded(INCREMENT)
+    states = [content(replayed(BASE + INCREMENT[:count])) for count in range(len(BOUNDS))]
+    for size in range(len(data) + 1):
+        whole = max(count for count, end in enumerate(BOUNDS) if end <= size)
+        if MULTI < whole <= EXEC:
+            whole = MULTI
+        engine, report, files = load_files(WHOLE | {INCREMENT_PATH: data[:size] + bytes(space)})
+        assert content(engine) == states[whole], size
+        assert len(files[INCREMENT_PATH]) == BOUNDS[whole]
+        assert rejoined(files) == data[:size]
+        assert len(report.cuts) == (size != BOUNDS[whole])
+
+
+@pytest.mark.parametrize("name", [BASE_PATH, MANIFEST_PATH])
+def test_each_length_of_another_file_but_its_own_is_refused(name: str) -> None:
+    for size in range(len(WHOLE[name])):
+        with pytest.raises(CannotRecover):
+            load_files(WHOLE | {name: WHOLE[name][:size]})
+
+
+def test_each_changed_byte_of_a_snapshot_is_found() -> None:
+    for changed, _, _ in changes_of(WHOLE[BASE_PATH]):
+        with pytest.raises(CannotRecover):
+            load_files(WHOLE | {BASE_PATH: changed})
+
+
+def test_each_changed_byte_of_the_last_file_is_found_or_harms_only_its_command() -> None:
+    states = [content(replayed(BASE + INCREMENT[:count])) for count in range(len(BOUNDS))]
+    for changed, at, other in changes_of(WHOLE[INCREMENT_PATH]):
+        hit = max(count for count, end in enumerate(BOUNDS) if end <= at)
+        in_transaction = MULTI <= hit <= EXEC
+        before = MULTI if in_transaction else hit
+        try:
+            engine, report, files = load_files(WHOLE | {INCREMENT_PATH: changed})
+        except CannotRecover:
+            continue
+        assert rejoined(files) == changed.rstrip(b"\0")
+        if report.cuts:
+            # Nothing can tell the damaged last command from one that was not finished.
+            (cut,) = report.cuts
+            assert before == len(INCREMENT) - 1, (at, other)
+            assert cut.offset == BOUNDS[before]
+            assert content(engine) == states[before]
+        else:
+            # Every command is there: the one that was hit has another key, value or database, or was refused, and with
+            # it those that need what it did.
+            assert report.commands >= len(INCREMENT) - 1, (at, other)
+            if not report.refused and hit == len(INCREMENT) - 1:
+                assert content(engine).keys() >= states[before].keys()
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["Redis's", "ours"])
+def test_each_changed_byte_of_a_manifest_is_found_or_means_the_same(ours: bool) -> None:
+    expected = content(replayed(BASE + INCREMENT))
+    text = parse(WHOLE[MANIFEST_PATH]).text() if ours else WHOLE[MANIFEST_PATH]
+    for changed, _, _ in changes_of(text):
+        with suppress(CannotRecover):
+            engine, _, _ = load_files(WHOLE | {MANIFEST_PATH: changed})
+            assert content(engine) == expected, changed
