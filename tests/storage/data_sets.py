@@ -1,5 +1,6 @@
 """Data directories for tests: how to make one, load one, and compare what is in them."""
 
+from collections.abc import Generator
 from io import BytesIO
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from memory_disk import MemoryDisk
 from headrace.commands.all import TABLE
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
+from headrace.engine.persistence import Progress
 from headrace.engine.replay import Replayer
 from headrace.formats.aof import encode
 from headrace.formats.rdb_file_writer import RdbFileWriter
@@ -15,7 +17,7 @@ from headrace.formats.values import dump_value
 from headrace.storage.directory import LOCK, DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
-from headrace.storage.recovery import RecoveryReport, recover
+from headrace.storage.recovery import Recovered, recover
 
 Command = list[bytes]
 Content = dict[tuple[int, bytes], tuple[bytes, int | None]]
@@ -134,29 +136,48 @@ def read_files(path: Path) -> Files:
     }
 
 
-def load_files(files: Files) -> tuple[Engine, RecoveryReport, Files]:
+class Log:
+    """Keeps the sentences for the operator."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.told.append(text)
+
+    def warning(self, text: str) -> None:
+        self.told.append(text)
+
+
+def finish(loading: Generator[Progress, None, Recovered]) -> Recovered:
+    """Load to the end, and give the result."""
+    while True:
+        try:
+            progress = next(loading)
+        except StopIteration as end:
+            recovered: Recovered = end.value
+            return recovered
+        assert 0 <= progress.done <= progress.total
+
+
+def load_files(files: Files) -> tuple[Engine, Recovered, Files]:
     """Recover a directory that is in memory only; also gives the files after that, or raises with them unchanged."""
     path = Path("/data")
     disk = MemoryDisk({path / name: data for name, data in files.items()})
     config = settings()
     engine = new_engine(config)
-    report = RecoveryReport()
     try:
-        for _ in recover(engine, DataDirectory(disk, path), config, report):
-            pass
+        report = finish(recover(engine, DataDirectory(disk, path), config, Log()))
     except CannotRecover:
         assert disk.files == {path / name: data for name, data in files.items()}
         raise
     return engine, report, {str(file.relative_to(path)): bytes(data) for file, data in disk.files.items()}
 
 
-def load(path: Path, **changes: str) -> tuple[Engine, RecoveryReport, list[str]]:
+def load(path: Path, **changes: str) -> tuple[Engine, Recovered, list[str]]:
     """Recover a directory; also gives the sentences of the log."""
     config = settings(**changes)
     engine = new_engine(config)
-    told: list[str] = []
-    report = RecoveryReport(told.append)
-    for progress in recover(engine, DataDirectory(Disk(), path), config, report):
-        assert 0 <= progress.done <= progress.total
-    assert not engine.loading
-    return engine, report, told
+    log = Log()
+    loading = recover(engine, DataDirectory(Disk(), path), config, log)
+    return engine, finish(loading), log.told

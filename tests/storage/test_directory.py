@@ -80,6 +80,8 @@ def test_only_what_rewrites_and_snapshots_left_is_removed(tmp_path: Path) -> Non
     left = [
         tmp_path / "temp-1234.rdb",
         tmp_path / "temp-dump.rdb",
+        tmp_path / "temp-save-77.rdb",
+        directory.append_directory / "temp-rewriteaof-77.rdb",
         tmp_path / "temp-rewriteaof-bg-77.aof",
         directory.append_directory / "temp-appendonly.aof.manifest",
         directory.append_directory / "temp-appendonly.aof.2.base.rdb",

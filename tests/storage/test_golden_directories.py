@@ -13,7 +13,7 @@ from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from headrace.formats.aof import AofReader
-from headrace.storage.recovery import RecoveryReport, Source
+from headrace.storage.recovery import Recovered, Source
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 Held = dict[str, Any]
@@ -24,7 +24,7 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def load_copy(version: str, path: Path, *names: str) -> tuple[Engine, RecoveryReport]:
+def load_copy(version: str, path: Path, *names: str) -> tuple[Engine, Recovered]:
     """Load some of the files that a server wrote; nothing is left out or changed."""
     path.mkdir()
     for name in names:

@@ -11,6 +11,7 @@ from data_sets import (
     INCREMENT_NAME,
     MANIFEST_NAME,
     Command,
+    Log,
     content,
     encoded,
     load,
@@ -28,8 +29,9 @@ from data_sets import (
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover, StorageError
+from headrace.storage.loading import load_snapshot
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
-from headrace.storage.recovery import RecoveryReport, Source, recover
+from headrace.storage.recovery import Source, recover
 
 ADVICE = "Nothing was changed; `headrace check --fix {path}` repairs what can be, in a copy."
 INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"
@@ -287,7 +289,7 @@ def test_what_the_disk_refuses_is_one_sentence(tmp_path: Path) -> None:
     write_files(tmp_path, small_directory())
     config = settings()
     with pytest.raises(StorageError, match=r"^Headrace cannot load the data in .*: Input/output error\.$"):
-        list(recover(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, RecoveryReport()))
+        list(recover(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, Log()))
 
 
 # --- the end of the last file --------------------------------------------------------------------------------------
@@ -437,7 +439,7 @@ def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
     for allowed in range(6):
         path = with_increment(tmp_path / str(allowed), half)
         config = settings()
-        run = recover(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, RecoveryReport())
+        run = recover(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, Log())
         if allowed < 5:
             with pytest.raises(Crash):
                 list(run)
@@ -447,3 +449,24 @@ def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
         assert read_files(path)[INCREMENT_PATH] == half or encoded(INCREMENT[-1:])[:-1] in saved
         engine, _, _ = load(path)
         assert content(engine) == content(replayed(BASE + INCREMENT[:-1]))
+
+
+# --- a snapshot alone ----------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_loaded_again_into_an_engine_that_runs(tmp_path: Path) -> None:
+    write_files(tmp_path, {"dump.rdb": snapshot(replayed(BASE))})
+    engine = new_engine(settings())
+    for progress in load_snapshot(engine, tmp_path / "dump.rdb", Disk(), Log()):
+        assert progress.done <= progress.total
+    assert not engine.loading
+    assert content(engine) == content(replayed(BASE))
+
+
+def test_a_snapshot_that_is_missing_or_damaged_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "dump.rdb"
+    with pytest.raises(StorageError, match=rf"^Headrace cannot load the snapshot {path}: No such file or directory\.$"):
+        list(load_snapshot(new_engine(settings()), path, Disk(), Log()))
+    path.write_bytes(b"REDIS")
+    with pytest.raises(StorageError, match=rf"^The snapshot {path} is damaged: offset 5: .*\.$"):
+        list(load_snapshot(new_engine(settings()), path, Disk(), Log()))

@@ -13,51 +13,22 @@ and that after all else was read. Until then the files are as they were, wheneve
 Loading is a generator, so that whoever runs it can answer clients between two slices.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from time import monotonic
-from typing import Final, NamedTuple
 
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
-from headrace.engine.errors import NO_SUCH_KEY
-from headrace.engine.replay import Replayer
+from headrace.engine.persistence import Progress
 from headrace.formats.aof import AofReader
-from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import MAGIC
-from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import BadManifest, CannotRecover
+from headrace.storage.loading import Loaded, Loader
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse, publish
-from headrace.storage.tail import Cut, Tail, commands_in, examine, save_and_cut, shorten, shown
-
-_SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
-_COMMANDS_AT_ONCE: Final = 256  # between two looks at the clock
-_LISTED: Final = 10  # skipped values and refused commands that are told one by one
-
-# A command that was understood and does not fit the data. Redis ignores that when it loads; here it is told, and the
-# rest is loaded. Any other error means that the command was not understood: to go on would lose what it did.
-_PASSED_OVER: Final = (
-    b"WRONGTYPE ",
-    b"NOGROUP ",
-    b"BUSYGROUP ",
-    b"BUSYKEY ",
-    NO_SUCH_KEY,
-    b"ERR The ID specified in ",
-    b"ERR The entries_added specified ",
-    b"ERR The XGROUP subcommand requires the key to exist",
-    b"ERR The stream has exhausted ",
-    b"ERR IID already exists ",
-)
-
-
-class Progress(NamedTuple):
-    """How far loading is, in bytes of all files together."""
-
-    done: int
-    total: int
+from headrace.storage.notes import Notes
+from headrace.storage.tail import Cut, Tail, commands_in, save_and_cut, shorten
 
 
 class Source(Enum):
@@ -69,78 +40,57 @@ class Source(Enum):
 
 
 @dataclass
-class RecoveryReport:
-    """What was found, loaded, left out and cut; `tell` is called with each sentence for the log."""
+class Recovered(Loaded):
+    """What start-up found and did."""
 
-    tell: Callable[[str], None] = lambda _sentence: None
     source: Source = Source.NOTHING
     manifest: Manifest | None = None  # that is in force now; None: there are no append-only files
-    files: list[Path] = field(default_factory=list)
-    keys: int = 0
-    expired: int = 0
-    commands: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
     unused: int = 0  # bytes of prepared space that were cut
 
-    def skip(self, path: Path, record: Skipped) -> None:
-        """Note something that a snapshot has and we cannot hold."""
-        self.skipped.append(record)
-        self._tell_some(len(self.skipped), f"Not loaded from {path}: {record}.")
 
-    def refuse(self, sentence: str) -> None:
-        """Note a command that was refused, as Redis would refuse it, too."""
-        self.refused.append(sentence)
-        self._tell_some(len(self.refused), f"In {sentence}.")
-
-    def _tell_some(self, count: int, sentence: str) -> None:
-        if count <= _LISTED:
-            self.tell(sentence)
-        elif count == _LISTED + 1:
-            self.tell("There is more like this, which is counted and not listed.")
-
-
-def recover(engine: Engine, directory: DataDirectory, config: Config, report: RecoveryReport) -> Iterator[Progress]:
+def recover(
+    engine: Engine, directory: DataDirectory, config: Config, notes: Notes
+) -> Generator[Progress, None, Recovered]:
     """Load the data of a directory whose lock is held into an empty engine, slice by slice.
 
     The engine is loading meanwhile, and stays so where this raises.
     """
     with explained("load the data in", directory.path):
-        yield from _Recovery(engine, directory, config, report).run()
+        return (yield from _Recovery(engine, directory, config, notes).run())
 
 
 class _Recovery:
     """One start-up."""
 
-    def __init__(self, engine: Engine, directory: DataDirectory, config: Config, report: RecoveryReport) -> None:
-        self._engine = engine
-        self._replayer = Replayer(engine)
+    def __init__(self, engine: Engine, directory: DataDirectory, config: Config, notes: Notes) -> None:
+        self._recovered = Recovered()
+        self._loader = Loader(engine, notes, self._recovered)
         self._directory = directory
         self._disk = directory.disk
         self._config = config
-        self._report = report
-        self._before = 0  # bytes of the files that were loaded
-        self._total = 0
-        self._slice_began = monotonic()
-        self._unused: dict[Path, int] = {}  # what prepared files are to be cut to
+        self._notes = notes
+        self._unused: dict[Path, int] = {}  # what files with prepared space are to be cut to
 
-    def run(self) -> Iterator[Progress]:
+    def run(self) -> Generator[Progress, None, Recovered]:
         """Load everything, then cut what may be cut."""
-        report = self._report
+        recovered = self._recovered
         if self._config["appendonly"]:
-            report.manifest = self._find_manifest()
+            recovered.manifest = self._find_manifest()
         elif self._disk.exists(self._directory.manifest):
-            report.tell(f"appendonly is no: the append-only files in {self._directory.append_directory} are not read.")
-        if report.manifest is not None:
-            report.source = Source.APPEND_FILES
-            yield from self._load_append_files(report.manifest)
+            self._notes.warning(
+                f"appendonly is no: the append-only files in {self._directory.append_directory} are not read."
+            )
+        if recovered.manifest is not None:
+            recovered.source = Source.APPEND_FILES
+            yield from self._load_append_files(recovered.manifest)
         elif self._disk.exists(self._directory.dump):
-            report.source = Source.SNAPSHOT
+            recovered.source = Source.SNAPSHOT
             yield from self._load_dump()
-        self._replayer.end()
+        self._loader.end()
         self._cut()
-        yield Progress(self._total, self._total)
+        yield Progress(self._loader.total, self._loader.total)
+        return recovered
 
     # --- which files -----------------------------------------------------------------------------------------------
 
@@ -160,7 +110,7 @@ class _Recovery:
         if self._disk.exists(directory.single_append_file):
             return self._upgrade()
         if self._disk.exists(directory.dump):
-            self._report.tell(
+            self._notes.notice(
                 f"There are no append-only files yet: the snapshot {directory.dump} is loaded, and becomes their base."
             )
         return None
@@ -202,7 +152,7 @@ class _Recovery:
             )
         manifest = Manifest(bases[0], (), tuple(increments))
         publish(self._disk, directory.manifest, manifest)
-        self._report.tell(f"{directory.located(bases[0])} had no manifest yet; it has one now.")
+        self._notes.notice(f"{directory.located(bases[0])} had no manifest yet; it has one now.")
         return manifest
 
     def _upgrade(self) -> Manifest:
@@ -225,7 +175,7 @@ class _Recovery:
             self._disk.rename(directory.single_append_file, directory.located(base))
             self._disk.sync_directory(directory.append_directory)
             self._disk.sync_directory(directory.path)
-            self._report.tell(
+            self._notes.notice(
                 f"The append-only file {directory.single_append_file} was moved to {directory.append_directory}, "
                 "where newer versions have theirs."
             )
@@ -244,85 +194,27 @@ class _Recovery:
                     f"The append-only file {path} is missing, which the manifest names. Bring it back; "
                     f"`headrace check {self._directory.path}` says what there is."
                 )
-        self._total = sum(self._disk.size(path) for path in paths)
+        self._loader.total = sum(self._disk.size(path) for path in paths)
         for index, path in enumerate(paths):
             position = 0
             source = self._disk.read(path)
             if path.suffix == ".rdb" or (index == 0 and source[: len(MAGIC)].tobytes() == MAGIC):
-                position = yield from self._load_snapshot(path, source, keep_expired=True)
+                position = yield from self._loader.load_snapshot(path, source, advice=self._advice, is_base=True)
             is_last = not any(AofReader(self._disk.read(later)).data_size for later in paths[index + 1 :])
-            yield from self._replay(path, source, position, is_last=is_last)
-            self._report.files.append(path)
-            self._before += len(source)
+            tail = yield from self._loader.replay(path, source, position, advice=self._advice)
+            self._judge(path, tail, source, is_last=is_last)
+            self._loader.finish_file(path, len(source))
 
     def _load_dump(self) -> Iterator[Progress]:
         path = self._directory.dump
         source = self._disk.read(path)
-        self._total = len(source)
-        # A snapshot is all there is: what has expired is gone. In a base it may still be changed by what follows.
-        end = yield from self._load_snapshot(path, source, keep_expired=False)
+        self._loader.total = len(source)
+        end = yield from self._loader.load_snapshot(path, source, advice=self._advice)
         if end < len(source):
-            self._report.tell(f"There are {len(source) - end} bytes behind the end of the snapshot {path}; not loaded.")
-        self._report.files.append(path)
-
-    def _load_snapshot(self, path: Path, source: memoryview, *, keep_expired: bool) -> Generator[Progress, None, int]:
-        """Load the keys of a snapshot; return where it ends."""
-        now_ms = self._engine.unix_ms()
-        try:
-            reader = RdbFileReader(source, self._engine.node_limits, now_ms=now_ms)
-            for record in reader:
-                if isinstance(record, Skipped):
-                    self._report.skip(path, record)
-                elif keep_expired or record.expires_ms is None or record.expires_ms >= now_ms:
-                    self._load_key(path, record)
-                else:
-                    self._report.expired += 1
-                if monotonic() - self._slice_began >= _SLICE_S:
-                    yield self._progress(reader.position)
-        except CorruptPayload as error:
-            raise CannotRecover(f"The snapshot {path} is damaged: {error}. {self._advice}") from None
-        return reader.position
-
-    def _load_key(self, path: Path, record: LoadedKey) -> None:
-        if record.db >= len(self._engine.databases):
-            raise CannotRecover(
-                f"The snapshot {path} has keys in database {record.db}, and there are only "
-                f"{len(self._engine.databases)}: start with --databases {record.db + 1}."
+            self._notes.warning(
+                f"There are {len(source) - end} bytes behind the end of the snapshot {path}; not loaded."
             )
-        self._engine.load_key(record.db, record.key, record.value, record.expires_ms, record.idle_s)
-        self._report.keys += 1
-
-    def _replay(self, path: Path, source: memoryview, position: int, *, is_last: bool) -> Iterator[Progress]:
-        """Repeat the commands of a file from a position on."""
-        reader = AofReader(source, position)
-        next_command, run = reader.next, self._replayer.run
-        argv: list[bytes] | None = [b"SELECT", b"0"]  # each file begins there
-        while argv is not None:
-            for _ in range(_COMMANDS_AT_ONCE):
-                if argv is None:
-                    break
-                error = run(argv)
-                if error is not None:
-                    self._refuse_command(path, reader.start, argv, error)
-                self._report.commands += 1
-                argv = next_command()
-            if monotonic() - self._slice_began >= _SLICE_S:
-                yield self._progress(reader.position)
-        self._report.commands -= 1  # the SELECT of ours
-        self._judge(path, examine(reader, source), source, is_last=is_last)
-
-    def _refuse_command(self, path: Path, offset: int, argv: list[bytes], error: bytes) -> None:
-        text = error.decode("utf-8", "backslashreplace")
-        if not error.startswith(_PASSED_OVER):
-            raise CannotRecover(
-                f"The append-only file {path} has at offset {offset} the command {shown(argv)}, which cannot be "
-                f"repeated here: {text}. {self._advice}"
-            )
-        self._report.refuse(f"{path}, offset {offset}: the command {shown(argv)} was refused: {text}")
-
-    def _progress(self, position: int) -> Progress:
-        self._slice_began = monotonic()
-        return Progress(self._before + position, self._total)
+        self._loader.finish_file(path, len(source))
 
     # --- the end of a file -----------------------------------------------------------------------------------------
 
@@ -340,11 +232,11 @@ class _Recovery:
         if not tail.torn and tail.lost >= self._config["aof-load-corrupt-tail-max-size"]:
             raise CannotRecover(f"{where}. {self._advice}")
         data = bytes(source[tail.cut_at : tail.cut_at + tail.lost])
-        self._report.cuts.append(Cut(path, tail.cut_at, data, tail.problem, commands_in(data)))
+        self._recovered.cuts.append(Cut(path, tail.cut_at, data, tail.problem, commands_in(data)))
 
     def _cut(self) -> None:
-        for cut in self._report.cuts:
-            self._report.tell(cut.sentence(save_and_cut(self._disk, cut)))
+        for cut in self._recovered.cuts:
+            self._notes.warning(cut.sentence(save_and_cut(self._disk, cut)))
         for path, size in self._unused.items():
-            self._report.unused += self._disk.size(path) - size
+            self._recovered.unused += self._disk.size(path) - size
             shorten(self._disk, path, size)

@@ -1,0 +1,171 @@
+"""Bringing files into an engine: the keys of a snapshot, the commands of an append-only file.
+
+Both go in slices, so that whoever runs them can answer clients in between. What a snapshot has and we cannot hold is
+counted and noted, never left out silently. So are commands that were understood and do not fit the data, which Redis
+ignores when it loads; one that was not understood ends the loading, because to go on would lose what it did.
+
+A loader holds no file open. Where it raises, the engine has a part of the data and is still loading.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from headrace.engine.engine import Engine
+from headrace.engine.errors import NO_SUCH_KEY
+from headrace.engine.persistence import Progress
+from headrace.engine.replay import Replayer
+from headrace.formats.aof import AofReader
+from headrace.formats.errors import CorruptPayload
+from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
+from headrace.storage.directory import explained
+from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotRecover
+from headrace.storage.notes import Notes
+from headrace.storage.tail import Tail, examine, shown
+
+_SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
+_COMMANDS_AT_ONCE: Final = 256  # between two looks at the clock
+_LISTED: Final = 10  # of what is counted, how many are told one by one
+
+_DOES_NOT_FIT: Final = (
+    b"WRONGTYPE ",
+    b"NOGROUP ",
+    b"BUSYGROUP ",
+    b"BUSYKEY ",
+    NO_SUCH_KEY,
+    b"ERR The ID specified in ",
+    b"ERR The entries_added specified ",
+    b"ERR The XGROUP subcommand requires the key to exist",
+    b"ERR The stream has exhausted ",
+    b"ERR IID already exists ",
+)
+
+
+def was_understood(error: bytes) -> bool:
+    """Whether an error only says that a command does not fit the data."""
+    return error.startswith(_DOES_NOT_FIT)
+
+
+@dataclass
+class Loaded:
+    """What was loaded, and what was not."""
+
+    files: list[Path] = field(default_factory=list)
+    keys: int = 0
+    expired: int = 0
+    commands: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def load_snapshot(engine: Engine, path: Path, disk: Disk, notes: Notes) -> Iterator[Progress]:
+    """Load a snapshot that is all there is into an empty engine, slice by slice."""
+    loader = Loader(engine, notes, Loaded())
+    with explained("load the snapshot", path):
+        source = disk.read(path)
+        loader.total = len(source)
+        yield from loader.load_snapshot(path, source, advice="")
+    loader.end()
+
+
+class Loader:
+    """Loads one file after another into an engine, which is loading until `end`."""
+
+    def __init__(self, engine: Engine, notes: Notes, loaded: Loaded) -> None:
+        self.total = 0  # bytes of all files
+        self.loaded = loaded
+        self._engine = engine
+        self._replayer = Replayer(engine)
+        self._notes = notes
+        self._before = 0  # bytes of the files that were finished
+        self._slice_began = monotonic()
+
+    def finish_file(self, path: Path, size: int) -> None:
+        """Go on with the next file."""
+        self.loaded.files.append(path)
+        self._before += size
+
+    def end(self) -> None:
+        """Let the engine serve what was loaded; a transaction that was not ended has not happened."""
+        self._replayer.end()
+
+    def _progress(self, position: int) -> Progress:
+        self._slice_began = monotonic()
+        return Progress(self._before + position, self.total)
+
+    # --- snapshots -------------------------------------------------------------------------------------------------
+
+    def load_snapshot(
+        self, path: Path, source: memoryview, *, advice: str, is_base: bool = False
+    ) -> Generator[Progress, None, int]:
+        """Load the keys of a snapshot; return where it ends.
+
+        A key of a base that has expired may still be changed by what follows it, and is kept.
+        """
+        now_ms = self._engine.unix_ms()
+        loaded = self.loaded
+        try:
+            reader = RdbFileReader(source, self._engine.node_limits, now_ms=now_ms)
+            for record in reader:
+                if isinstance(record, Skipped):
+                    loaded.skipped.append(record)
+                    self._warn(len(loaded.skipped), f"Not loaded from {path}: {record}.")
+                elif is_base or record.expires_ms is None or record.expires_ms >= now_ms:
+                    self._load_key(path, record)
+                else:
+                    loaded.expired += 1
+                if monotonic() - self._slice_began >= _SLICE_S:
+                    yield self._progress(reader.position)
+        except CorruptPayload as error:
+            raise CannotRecover(f"The snapshot {path} is damaged: {error}. {advice}".rstrip()) from None
+        return reader.position
+
+    def _load_key(self, path: Path, record: LoadedKey) -> None:
+        if record.db >= len(self._engine.databases):
+            raise CannotRecover(
+                f"The snapshot {path} has keys in database {record.db}, and there are only "
+                f"{len(self._engine.databases)}: start with --databases {record.db + 1}."
+            )
+        self._engine.load_key(record.db, record.key, record.value, record.expires_ms, record.idle_s)
+        self.loaded.keys += 1
+
+    # --- commands --------------------------------------------------------------------------------------------------
+
+    def replay(self, path: Path, source: memoryview, position: int, *, advice: str) -> Generator[Progress, None, Tail]:
+        """Repeat the commands of a file from a position on; return how it ends."""
+        reader = AofReader(source, position)
+        next_command, run = reader.next, self._replayer.run
+        run([b"SELECT", b"0"])  # where each file begins
+        argv = next_command()
+        while argv is not None:
+            for _ in range(_COMMANDS_AT_ONCE):
+                error = run(argv)
+                if error is not None:
+                    self._refuse(path, reader.start, argv, error, advice)
+                self.loaded.commands += 1
+                argv = next_command()
+                if argv is None:
+                    break
+            if monotonic() - self._slice_began >= _SLICE_S:
+                yield self._progress(reader.position)
+        return examine(reader, source)
+
+    def _refuse(self, path: Path, offset: int, argv: list[bytes], error: bytes, advice: str) -> None:
+        text = error.decode("utf-8", "backslashreplace")
+        if not was_understood(error):
+            raise CannotRecover(
+                f"The append-only file {path} has at offset {offset} the command {shown(argv)}, which cannot be "
+                f"repeated here: {text}. {advice}"
+            )
+        self.loaded.refused.append(f"{path}, offset {offset}: the command {shown(argv)} was refused: {text}")
+        self._warn(len(self.loaded.refused), f"In {self.loaded.refused[-1]}.")
+
+    def _warn(self, count: int, sentence: str) -> None:
+        """Tell the first few of many."""
+        if count <= _LISTED:
+            self._notes.warning(sentence)
+        elif count == _LISTED + 1:
+            self._notes.warning("There is more like this, which is counted and not listed.")

@@ -1,0 +1,13 @@
+"""Where storage says what happens: the server's log, or whoever wants to hear it."""
+
+from typing import Protocol
+
+
+class Notes(Protocol):
+    """Takes sentences for an operator."""
+
+    def notice(self, text: str) -> None:
+        """Note what is usual."""
+
+    def warning(self, text: str) -> None:
+        """Note what somebody should know."""
