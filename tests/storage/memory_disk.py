@@ -51,6 +51,9 @@ class MemoryDisk(Disk):
     def exists(self, path: Path) -> bool:
         return path in self.files or any(path in file.parents for file in self.files)
 
+    def is_directory(self, path: Path) -> bool:
+        return any(path in file.parents for file in self.files)
+
     def list(self, path: Path) -> list[str]:
         return sorted(file.name for file in self.files if file.parent == path)
 

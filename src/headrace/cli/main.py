@@ -1,6 +1,7 @@
-"""`headrace`: the server, from the command line."""
+"""`headrace`: the server, and what there is for its files, from the command line."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,6 +45,20 @@ For example:
 """
 
 
+_CHECK_HELP = """Check the files of a data directory, of Headrace or of Redis.
+
+Reads the manifest, every value of the snapshots and every command of the append-only files, says what is wrong and
+where, and leaves with 1 where something is. With --fix it writes a copy without the damage and says what is not in it.
+
+For example:
+
+\b
+  headrace check data
+  headrace check data --fix --output repaired
+  headrace check data/dump.rdb --json
+"""
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"headrace {headrace.__version__}")
@@ -69,6 +84,21 @@ def serve(context: typer.Context) -> None:
     from headrace.server.server import serve as run_server  # noqa: PLC0415 — the other commands do not need it
 
     run_server(context.args)
+
+
+@app.command(help=_CHECK_HELP)
+def check(
+    path: Annotated[Path, typer.Argument(help="A data directory, or one file of it.", show_default=False)],
+    fix: Annotated[bool, typer.Option("--fix", help="Write a repaired copy; the original is only read.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Where the copy goes; PATH.fixed by default.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Verify a data directory."""
+    from headrace.cli.check import run_check  # noqa: PLC0415 — the other commands do not need it
+
+    raise typer.Exit(run_check(path, fix=fix, output=output, as_json=as_json))
 
 
 def main() -> None:

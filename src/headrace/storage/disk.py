@@ -2,7 +2,7 @@
 
     contents      read, write, append, truncate, sync            of an open file, by its number
     names         open, create, rename, unlink, make_directory   durable only after sync_directory
-    looking       exists, size, list
+    looking       exists, is_directory, size, list
 
 Nothing else in storage touches a file, so that a test that replaces the disk sees every operation in its order, can
 make each fail, and can build the states that a power cut may leave. Failures are OSErrors; whoever knows what was
@@ -81,6 +81,10 @@ class Disk:
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
+
+    def is_directory(self, path: Path) -> bool:
+        """Whether there is such a directory."""
+        return path.is_dir()
 
     def list(self, path: Path) -> list[str]:
         """The names in a directory, in order."""

@@ -27,6 +27,7 @@ from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import BadManifest, CannotRecover
 from headrace.storage.loading import Loaded, Loader
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse, publish
+from headrace.storage.manifest_repair import left_out
 from headrace.storage.notes import Notes
 from headrace.storage.tail import Cut, Tail, commands_in, save_and_cut, shorten
 
@@ -102,7 +103,12 @@ class _Recovery:
             except BadManifest as error:
                 raise CannotRecover(f"The manifest {directory.manifest} is damaged: {error}. {self._advice}") from None
             self._finish_upgrade(manifest)
-            self._compare_with_files(manifest)
+            missed = left_out(directory, manifest)
+            if missed is not None:
+                raise CannotRecover(
+                    f"The manifest {directory.manifest} leaves out {missed.name}, which belongs to the files that "
+                    f"count. {self._advice}"
+                )
             return manifest
         files = directory.append_files()
         if files:
@@ -114,27 +120,6 @@ class _Recovery:
                 f"There are no append-only files yet: the snapshot {directory.dump} is loaded, and becomes their base."
             )
         return None
-
-    def _compare_with_files(self, manifest: Manifest) -> None:
-        """Refuse a manifest that leaves out files which it would not without damage.
-
-        What rewrites leave behind is older than the files that count, or empty.
-        """
-        directory = self._directory
-        oldest = manifest.increments[0].sequence if manifest.increments else 0
-        counted = {file.name for file in manifest.loaded}
-        for file in directory.append_files():
-            if file.name in counted:
-                continue
-            if file.kind is Kind.BASE:
-                missed = manifest.base is None
-            else:
-                missed = file.sequence >= oldest and self._disk.size(directory.located(file)) > 0
-            if missed:
-                raise CannotRecover(
-                    f"The manifest {directory.manifest} leaves out {file.name}, which belongs to the files that count. "
-                    f"{self._advice}"
-                )
 
     def _adopt(self, files: list[ManifestFile]) -> Manifest:
         """Make the manifest of files that have none, where that is certain.

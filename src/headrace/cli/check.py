@@ -1,0 +1,142 @@
+"""`headrace check`: what is in a data directory and what is wrong with it, as a table or as JSON."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from headrace.storage.check import DAMAGED, MISSING, OK, CheckReport, FileReport, check
+from headrace.storage.disk import Disk
+from headrace.storage.repair import repaired_path, write_repaired
+
+_COLOURS: Final = {OK: "green", DAMAGED: "red", MISSING: "red"}
+_LISTED: Final = 10  # problems of one file in the table; JSON has all
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
+
+
+def run_check(path: Path, *, fix: bool, output: Path | None, as_json: bool) -> int:
+    """Check, print, repair into a copy where that is asked for; return the exit code."""
+    disk = Disk()
+    console = Console(highlight=False)
+    path = path.absolute()
+    report = _check(path, disk)
+    target: Path | None = None
+    left: list[str] = []
+    if fix and report.problems:
+        target = (output or repaired_path(report.path)).absolute()
+        left = write_repaired(report, target, disk)
+    if as_json:
+        console.print_json(json.dumps(_as_json(report, target, left)))
+    else:
+        _print(report, target, left, console)
+    return 1 if report.problems else 0
+
+
+def _check(path: Path, disk: Disk) -> CheckReport:
+    """Check, with a bar on the terminal that goes when it is done."""
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("check", total=None)
+        steps = check(path, disk)
+        while True:
+            try:
+                progress = next(steps)
+            except StopIteration as end:
+                report: CheckReport = end.value
+                return report
+            bar.update(task, completed=progress.done, total=progress.total)
+
+
+# --- printing ------------------------------------------------------------------------------------------------------
+
+
+def _print(report: CheckReport, target: Path | None, left: list[str], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("file", overflow="fold")
+    table.add_column("kind")
+    for name in ("size", "keys", "commands"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for file in report.files:
+        table.add_row(
+            Text(_relative(file.path, report)),
+            file.kind,
+            _size(file.size),
+            _number(file.keys),
+            _number(file.commands),
+            Text(file.status, style=_COLOURS.get(file.status, "yellow")),
+        )
+    console.print(table)
+    console.print()
+    for file in report.files:
+        for remark in _remarks(file):
+            console.print(Text(f"{_relative(file.path, report)}: {remark}"), soft_wrap=True)
+    console.print(Text(report.verdict), soft_wrap=True)
+    if target is not None:
+        console.print(Text(f"The repaired copy is {target}; the original is as it was."), soft_wrap=True)
+        for sentence in left:
+            console.print(Text(f"Not repaired: {sentence}."), soft_wrap=True)
+    elif report.problems:
+        console.print(f"`headrace check --fix {report.path}` repairs what can be, in a copy.", soft_wrap=True)
+
+
+def _remarks(file: FileReport) -> list[str]:
+    lines = [
+        problem.text if problem.offset is None else f"offset {problem.offset}: {problem.text}"
+        for problem in file.problems[:_LISTED]
+    ]
+    if len(file.problems) > _LISTED:
+        lines.append(f"and {len(file.problems) - _LISTED} more; --json has all")
+    lines += file.notes[:_LISTED]
+    if len(file.notes) > _LISTED:
+        lines.append(f"and {len(file.notes) - _LISTED} more notes; --json has all")
+    return lines
+
+
+def _relative(path: Path, report: CheckReport) -> str:
+    return str(path.relative_to(report.path)) if path.is_relative_to(report.path) and path != report.path else path.name
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return ""
+    shown = float(size)
+    unit = 0
+    while shown >= 1000 and unit < len(_UNITS) - 1:
+        shown /= 1024
+        unit += 1
+    return f"{shown:.0f} {_UNITS[unit]}" if unit == 0 or shown >= 100 else f"{shown:.1f} {_UNITS[unit]}"
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _as_json(report: CheckReport, target: Path | None, left: list[str]) -> dict[str, object]:
+    return {
+        "path": str(report.path),
+        "sound": not report.problems,
+        "verdict": report.verdict,
+        "in_use": report.in_use,
+        "files": [
+            {
+                "file": _relative(file.path, report),
+                "kind": file.kind,
+                "status": file.status,
+                "size": file.size,
+                "keys": file.keys,
+                "commands": file.commands,
+                "problems": [{"offset": problem.offset, "problem": problem.text} for problem in file.problems],
+                "notes": file.notes,
+            }
+            for file in report.files
+        ],
+        "repaired": None if target is None else str(target),
+        "not_repaired": left,
+    }

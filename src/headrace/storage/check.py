@@ -1,0 +1,220 @@
+"""Checking a data directory, or one file: what there is, and everything that is wrong with it.
+
+    manifest      every rule of it, and whether the files are there
+    base, then    every value, every command, in the order in which start-up loads them, on one scratch engine
+    increments
+    snapshot      the same, apart
+    the rest      listed: what is not used, who works here
+
+Reads only. Works without the lock; where another process has it, the end of the last increment may be half written.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from headrace.engine.persistence import Progress
+from headrace.storage.directory import LOCK, DataDirectory, explained
+from headrace.storage.disk import Disk
+from headrace.storage.errors import BadManifest, CannotCheck
+from headrace.storage.inspection import Findings, Problem, Scratch
+from headrace.storage.manifest import SUFFIX, Kind, Manifest, ManifestFile, parse
+from headrace.storage.manifest_repair import left_out, rebuild
+
+OK: Final = "ok"
+DAMAGED: Final = "damaged"
+MISSING: Final = "missing"
+NOT_USED: Final = "not used"
+IN_USE: Final = "in use"
+
+
+@dataclass
+class FileReport:
+    """One line of the table."""
+
+    path: Path
+    kind: str
+    status: str = OK
+    size: int | None = None
+    keys: int | None = None
+    commands: int | None = None
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    findings: Findings | None = None
+
+    def accuse(self, problem: Problem, status: str = DAMAGED) -> None:
+        """Note something wrong."""
+        self.problems.append(problem)
+        self.status = status
+
+
+@dataclass
+class CheckReport:
+    """What was found in a directory or file; `manifest` is what a repaired copy gets."""
+
+    path: Path
+    files: list[FileReport] = field(default_factory=list)
+    manifest: Manifest | None = None
+    in_use: str | None = None
+
+    @property
+    def problems(self) -> int:
+        """How many things are wrong."""
+        return sum(len(file.problems) for file in self.files)
+
+    @property
+    def verdict(self) -> str:
+        """Say it in one sentence."""
+        if not self.problems:
+            keys = sum(file.keys or 0 for file in self.files)
+            commands = sum(file.commands or 0 for file in self.files)
+            return f"{self.path} is sound: {_count(keys, 'key')} and {_count(commands, 'command')} were read."
+        damaged = sum(bool(file.problems) for file in self.files)
+        return f"{self.path} is damaged: {_count(self.problems, 'problem')} in {_count(damaged, 'file')}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def located_directory(path: Path, disk: Disk) -> DataDirectory:
+    """Find out what the append-only files in a directory are called; it may itself be the one that they are in."""
+    for inside, directory in ((path, path.parent), *((path / name, path) for name in disk.list(path))):
+        if not disk.is_directory(inside):
+            continue
+        for name in disk.list(inside):
+            if name.endswith(SUFFIX) and not name.startswith("temp-"):
+                return DataDirectory(
+                    disk, directory, append_directory=inside.name, append_file=name.removesuffix(SUFFIX)
+                )
+    return DataDirectory(disk, path)
+
+
+def check(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport]:
+    """Check a data directory or a single file; gives the progress, and returns the report."""
+    with explained("check", path):
+        if not disk.exists(path):
+            raise CannotCheck(f"There is no {path} to check.")
+        if disk.is_directory(path):
+            return (yield from _DirectoryCheck(located_directory(path, disk)).run())
+        return (yield from _check_file(path, disk))
+
+
+def _check_file(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport]:
+    report = CheckReport(path)
+    if path.name.endswith(SUFFIX):
+        directory = DataDirectory(disk, path.parent.parent, append_directory=path.parent.name)
+        directory.append_file = path.name.removesuffix(SUFFIX)
+        _check_manifest(directory, report)
+        return report
+    file = FileReport(path, "file", size=disk.size(path))
+    report.files.append(file)
+    yield from _inspect(file, disk, Scratch(), Progress(0, disk.size(path)), alone=True)
+    return report
+
+
+def _inspect(
+    file: FileReport, disk: Disk, scratch: Scratch, before: Progress, *, alone: bool = False
+) -> Generator[Progress, None, None]:
+    inspection = scratch.inspect(disk.read(file.path), snapshot=file.path.suffix == ".rdb", alone=alone)
+    while True:
+        try:
+            position = next(inspection)
+        except StopIteration as end:
+            findings: Findings = end.value
+            break
+        yield Progress(before.done + position, before.total)
+    file.findings = findings
+    file.notes += findings.notes
+    if "snapshot" in findings.contents:
+        file.keys = findings.keys
+    if "commands" in findings.contents:
+        file.commands = findings.commands
+    if file.kind == "file":
+        file.kind = ", then ".join(findings.contents)
+    for problem in findings.problems:
+        file.accuse(problem)
+
+
+def _check_manifest(directory: DataDirectory, report: CheckReport) -> None:
+    """Judge the manifest, and choose the one to go on with."""
+    disk = directory.disk
+    file = FileReport(directory.manifest, "manifest")
+    content = b""
+    if disk.exists(directory.manifest):
+        content = bytes(disk.read(directory.manifest))
+        file.size = len(content)
+    elif not directory.append_files():
+        return
+    report.files.append(file)
+    try:
+        if file.size is None:
+            raise BadManifest(0, "there are append-only files, but it is missing")
+        report.manifest = parse(content)
+        for named in report.manifest.loaded:
+            if not disk.exists(directory.located(named)) and named.name != directory.append_file:
+                raise BadManifest(0, f"it names {named.name}, which is not there")
+        missed = left_out(directory, report.manifest)
+        if missed is not None:
+            raise BadManifest(0, f"it leaves out {missed.name}, which belongs to the files that count")
+    except BadManifest as error:
+        file.accuse(Problem(None, str(error)), MISSING if file.size is None else DAMAGED)
+        report.manifest = rebuild(directory, content)
+
+
+class _DirectoryCheck:
+    """One look at a data directory."""
+
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        self._disk = directory.disk
+        self._report = CheckReport(directory.path)
+
+    def run(self) -> Generator[Progress, None, CheckReport]:
+        """Look at everything."""
+        directory, report = self._directory, self._report
+        self._check_lock()
+        _check_manifest(directory, report)
+        manifest = report.manifest or Manifest(ManifestFile(directory.append_file, 1, Kind.BASE))
+        files = [FileReport(self._locate(file), file.kind.name.lower()) for file in manifest.loaded]
+        snapshot = FileReport(directory.dump, "snapshot")
+        present = [file for file in (*files, snapshot) if self._disk.exists(file.path)]
+        sizes = [self._disk.size(file.path) for file in present]
+        report.files += present
+        done = 0
+        scratch = Scratch()
+        for file, size in zip(present, sizes, strict=True):
+            file.size = size
+            tried_on = Scratch() if file is snapshot else scratch
+            yield from _inspect(file, self._disk, tried_on, Progress(done, sum(sizes)))
+            done += size
+        self._list_the_rest()
+        if not any(file.size for file in report.files):
+            raise CannotCheck(f"There is no data of Headrace or Redis in {directory.path}.")
+        return report
+
+    def _check_lock(self) -> None:
+        self._report.in_use = self._directory.user()
+        if self._report.in_use is not None:
+            note = f"used by {self._report.in_use}: the end of the last increment may be half written"
+            self._report.files.append(FileReport(self._directory.path / LOCK, "lock", IN_USE, notes=[note]))
+
+    def _locate(self, named: ManifestFile) -> Path:
+        """Find a file of the manifest; the single file of an older Redis may not have been moved yet."""
+        located = self._directory.located(named)
+        if named.name == self._directory.append_file and not self._disk.exists(located):
+            return self._directory.single_append_file
+        return located
+
+    def _list_the_rest(self) -> None:
+        directory, report = self._directory, self._report
+        listed = {file.path for file in report.files}
+        others = [(path, "temporary file") for path in directory.leftovers()]
+        others += [(directory.located(file), f"old {file.kind.name.lower()}") for file in directory.append_files()]
+        if self._disk.exists(directory.append_directory):
+            names = self._disk.list(directory.append_directory)
+            others += [(directory.append_directory / name, "cut off earlier") for name in names if ".cut-" in name]
+        for path, kind in others:
+            if path not in listed:
+                report.files.append(FileReport(path, kind, NOT_USED, size=self._disk.size(path)))

@@ -1,0 +1,242 @@
+"""Looking at one file as a whole: everything that is wrong with it, where, and what a repaired copy would change.
+
+    snapshot     every value is read, and the checksum compared
+    commands     each is run on a scratch engine, one by one
+
+Unlike start-up, which stops at the first damage, this goes on: behind bytes that are no command it looks for the next
+whole command that we know. A repaired copy is the file with some ranges replaced, mostly by nothing (`edits`).
+
+    MULTI a ▒▒▒ c EXEC      ▒▒▒ is dropped
+    MULTI a ▒▒▒ c MULTI     ▒▒▒ was the EXEC: it is put there
+    MULTI a ▒▒▒             the end is missing: dropped from MULTI on
+
+Nothing here writes to a file.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from headrace.commands.all import TABLE
+from headrace.engine.config import Config
+from headrace.engine.engine import Engine
+from headrace.engine.replay import Replayer
+from headrace.formats.aof import AofReader, Ending, encode, find_command
+from headrace.formats.errors import CorruptPayload, WrongChecksum
+from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, MAGIC, check_sum
+from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
+from headrace.storage.loading import was_understood
+from headrace.storage.tail import shown
+
+_DATABASES: Final = 1024  # more than anybody configures
+_RECORDS_AT_ONCE: Final = 256  # between two reports of progress
+_EXEC: Final = encode([b"EXEC"])
+
+
+class Problem(NamedTuple):
+    """Something wrong with a file; without an offset, with all of it."""
+
+    offset: int | None
+    text: str
+
+
+class Edit(NamedTuple):
+    """A range of a file that a repaired copy has something else for."""
+
+    start: int
+    end: int
+    replacement: bytes = b""
+
+
+@dataclass
+class Findings:
+    """What was found in one file."""
+
+    contents: list[str] = field(default_factory=list)  # `snapshot`, `commands`, or both
+    keys: int = 0
+    commands: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    beyond_repair: bool = False
+
+    def repaired(self, source: memoryview) -> bytes:
+        """Return the file with its edits made; one inside of another is not made."""
+        parts: list[bytes] = []
+        at = 0
+        for edit in sorted(self.edits, key=lambda edit: (edit.start, edit.end > edit.start, -edit.end)):
+            if edit.start < at:
+                continue
+            parts += [bytes(source[at : edit.start]), edit.replacement]
+            at = edit.end
+        return b"".join([*parts, bytes(source[at:])])
+
+
+class Scratch:
+    """An engine that files are tried on, in the order in which they would be loaded."""
+
+    def __init__(self) -> None:
+        config = Config()
+        config.load("databases", [str(_DATABASES)])
+        self.engine = Engine(config, TABLE)
+        self.engine.failure_hook = lambda _name, _bug: None
+        self.replayer = Replayer(self.engine)
+
+    def inspect(
+        self, source: memoryview, *, snapshot: bool = False, alone: bool = False
+    ) -> Generator[int, None, Findings]:
+        """Look at a file; gives how many bytes are done, and returns the findings.
+
+        It must begin with a snapshot where `snapshot` says so, else it may. `alone`: what is before it is not known, so
+        that commands need not fit the data.
+        """
+        findings = Findings()
+        position = 0
+        if snapshot or source[: len(MAGIC)].tobytes() == MAGIC:
+            findings.contents.append("snapshot")
+            position = yield from self._inspect_snapshot(source, findings)
+        if not findings.beyond_repair and (not findings.contents or position < len(source)):
+            findings.contents.append("commands")
+            yield from _CommandInspection(self.replayer, source, position, findings, alone=alone).run()
+        return findings
+
+    def _inspect_snapshot(self, source: memoryview, findings: Findings) -> Generator[int, None, int]:
+        try:
+            reader = RdbFileReader(source, verify=False)
+            for count, record in enumerate(reader):
+                if isinstance(record, Skipped):
+                    findings.notes.append(str(record))
+                else:
+                    self._keep(record)
+                    findings.keys += 1
+                if count % _RECORDS_AT_ONCE == 0:
+                    yield reader.position
+        except CorruptPayload as error:
+            findings.problems.append(_located(str(error)))
+            findings.beyond_repair = True
+            return len(source)
+        end = reader.position
+        if reader.version < FIRST_CHECKSUM_VERSION:
+            return end
+        try:
+            check_sum(source, end - CHECKSUM.size)
+        except WrongChecksum as error:
+            findings.problems.append(_located(str(error)))
+            findings.edits.append(Edit(end - CHECKSUM.size, end, bytes(CHECKSUM.size)))
+        return end
+
+    def _keep(self, record: LoadedKey) -> None:
+        if record.db < _DATABASES:
+            self.engine.load_key(record.db, record.key, record.value, record.expires_ms, record.idle_s)
+
+
+def _located(text: str) -> Problem:
+    """Take the offset out of a sentence that begins with it."""
+    head, colon, rest = text.partition(": ")
+    number = head.removeprefix("offset ")
+    return Problem(int(number), rest) if colon and number.isdigit() else Problem(None, text)
+
+
+class _Damage(NamedTuple):
+    start: int
+    end: int
+
+
+class _CommandInspection:
+    """One walk over the commands of a file."""
+
+    def __init__(
+        self, replayer: Replayer, source: memoryview, position: int, findings: Findings, *, alone: bool
+    ) -> None:
+        self._replayer = replayer
+        self._source = source
+        self._position = position
+        self._findings = findings
+        self._alone = alone
+        self._multi: int | None = None  # where the open transaction begins
+        self._damage: _Damage | None = None  # the last one in it
+
+    def run(self) -> Iterator[int]:
+        """Look at every command."""
+        findings = self._findings
+        self._replayer.run([b"SELECT", b"0"])
+        reader = AofReader(self._source, self._position)
+        end = reader.data_size
+        while True:
+            while (argv := reader.next()) is not None:
+                self._take(argv, reader.start, reader.position)
+                findings.commands += 1
+                if findings.commands % _RECORDS_AT_ONCE == 0:
+                    yield reader.position
+            if reader.ending is Ending.COMPLETE:
+                break
+            start = reader.position
+            following = self._next_known(start + 1, end)
+            stop = end if following < 0 else following
+            self._report_damage(reader, start, stop)
+            if following < 0:
+                break
+            reader = AofReader(self._source, following)
+        if self._multi is not None:
+            self._close_transaction(self._multi, end, at_end=True)
+        if reader.unused:
+            findings.notes.append(f"{reader.unused} bytes of prepared space at the end are not used yet")
+            findings.edits.append(Edit(reader.size - reader.unused, reader.size))
+
+    def _next_known(self, start: int, end: int) -> int:
+        """Find the next whole command that we know: text that looks like a command may be in any value."""
+        data = self._source[:end]
+        at = find_command(data, start)
+        while at >= 0:
+            argv = AofReader(data, at).next()
+            known = TABLE.get(argv[0].lower()) if argv is not None else None
+            if argv is not None and known is not None and (known.subcommands or known.accepts(len(argv))):
+                return at
+            at = find_command(data, at + 1)
+        return -1
+
+    def _report_damage(self, reader: AofReader, start: int, stop: int) -> None:
+        begun = reader.begun()
+        which = f" (in {shown(begun)})" if begun else ""
+        at_end = stop == reader.data_size
+        offset = reader.bad if reader.ending is Ending.CORRUPT or at_end else start
+        problem = (
+            "the command does not end where its lengths say"
+            if reader.ending is Ending.TRUNCATED and not at_end
+            else reader.problem
+        )
+        self._findings.problems.append(Problem(offset, f"{problem}{which}; {stop - start} bytes are no command"))
+        self._findings.edits.append(Edit(start, stop))
+        if self._multi is not None:
+            self._damage = _Damage(start, stop)
+
+    def _take(self, argv: list[bytes], start: int, end: int) -> None:
+        name = argv[0].upper()
+        if name == b"MULTI" and len(argv) == 1:
+            if self._multi is not None:
+                self._close_transaction(self._multi, start, at_end=False)
+            self._multi = start
+        elif name == b"EXEC" and len(argv) == 1:
+            if self._multi is None:
+                self._drop(argv, start, end, "there is no MULTI before it")
+            self._multi = self._damage = None
+        else:
+            error = self._replayer.run(argv)
+            if error is not None and not (self._alone and was_understood(error)):
+                self._drop(argv, start, end, error.decode("utf-8", "backslashreplace"))
+
+    def _drop(self, argv: list[bytes], start: int, end: int, why: str) -> None:
+        self._findings.problems.append(Problem(start, f"{shown(argv)} is refused: {why}"))
+        self._findings.edits.append(Edit(start, end))
+
+    def _close_transaction(self, multi: int, at: int, *, at_end: bool) -> None:
+        """Deal with a transaction that has no EXEC up to here."""
+        findings = self._findings
+        damage = self._damage
+        if damage is not None and not (at_end and damage.end == at):
+            findings.edits.remove(Edit(*damage))
+            findings.edits.append(Edit(*damage, _EXEC))
+        else:
+            findings.problems.append(Problem(multi, "the transaction that begins with this MULTI has no EXEC"))
+            findings.edits.append(Edit(multi, at) if at_end else Edit(at, at, _EXEC))
+        self._multi = self._damage = None

@@ -1,0 +1,48 @@
+"""A manifest that was lost or damaged: how that shows, and what the names of the files say instead.
+
+The numbers of bases and of increments are counted apart, so names alone do not say which increments a base already
+contains. But a rewrite removes those at once; the increments that are there are those that count.
+"""
+
+from headrace.storage.directory import DataDirectory
+from headrace.storage.errors import BadManifest
+from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
+
+
+def left_out(directory: DataDirectory, manifest: Manifest) -> ManifestFile | None:
+    """Find a file that a manifest leaves out and would not without damage.
+
+    What rewrites leave behind is older than the files that count, or empty, or a base that was not published.
+    """
+    oldest = manifest.increments[0].sequence if manifest.increments else 0
+    counted = {file.name for file in manifest.loaded}
+    for file in directory.append_files():
+        if file.name in counted:
+            continue
+        if file.kind is Kind.BASE:
+            missed = manifest.base is None
+        else:
+            missed = file.sequence >= oldest and directory.disk.size(directory.located(file)) > 0
+        if missed:
+            return file
+    return None
+
+
+def rebuild(directory: DataDirectory, content: bytes) -> Manifest:
+    """Make a manifest of the lines that can still be read, and of the names of the files."""
+    said: dict[str, ManifestFile] = {}
+    for line in content.splitlines(keepends=True):
+        try:
+            said |= {file.name: file for file in parse(line).files}
+        except BadManifest:
+            continue
+    found = {file.name: said.get(file.name, file) for file in directory.append_files()}
+    found |= {name: file for name, file in said.items() if directory.disk.exists(directory.located(file))}
+    bases = [file for file in found.values() if file.kind is Kind.BASE]
+    increments = {file.sequence: file for file in found.values() if file.kind is Kind.INCREMENT}
+    base = max(bases, key=lambda file: file.sequence, default=None)
+    manifest = Manifest(base, (), tuple(increments[sequence] for sequence in sorted(increments)))
+    if left_out(directory, manifest) is None:
+        return manifest
+    # What the damaged one says contradicts the files: then only their names count.
+    return rebuild(directory, b"") if said else manifest

@@ -1,0 +1,79 @@
+"""Writing a repaired copy of what was checked; the original is only read.
+
+    manifest      written anew, with the files that are there
+    commands      without what is no command, or is refused
+    snapshot      with no checksum, where only that is wrong: every value in it could be read
+    the rest      as it is; what cannot be repaired, too
+
+A copy that was begun and not finished is in the way of the next one, and is the user's to remove.
+"""
+
+from pathlib import Path
+
+from headrace.storage.check import CheckReport, FileReport
+from headrace.storage.directory import explained
+from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotCheck
+from headrace.storage.manifest import Manifest
+
+
+def repaired_path(path: Path) -> Path:
+    """Choose where the copy of a directory or file goes."""
+    return path.with_name(path.name + ".fixed")
+
+
+def write_repaired(report: CheckReport, output: Path, disk: Disk) -> list[str]:
+    """Write the copy; return what could not be repaired."""
+    if report.in_use is not None:
+        raise CannotCheck(f"{report.path} is used by {report.in_use}: stop that before a repaired copy is made.")
+    with explained("write the repaired copy", output):
+        if disk.exists(output):
+            raise CannotCheck(f"{output} is already there: remove it, or choose another place with --output.")
+        if disk.is_directory(report.path):
+            return _write_directory(report, output, disk)
+        return _write_file(report.files[0], output, disk)
+
+
+def _write_directory(report: CheckReport, output: Path, disk: Disk) -> list[str]:
+    left: list[str] = []
+    disk.make_directory(output)
+    for file in report.files:
+        if file.findings is None and file.kind != "manifest":
+            continue
+        target = output / file.path.relative_to(report.path)
+        if not disk.exists(target.parent):
+            disk.make_directory(target.parent)
+        if file.kind == "manifest":
+            _write(target, _without_missing(report).text(), disk)
+        else:
+            left += _write_file(file, target, disk)
+        disk.sync_directory(target.parent)
+    disk.sync_directory(output)
+    disk.sync_directory(output.parent)
+    return left
+
+
+def _without_missing(report: CheckReport) -> Manifest:
+    manifest = report.manifest or Manifest()
+    there = {file.path.name for file in report.files if file.findings is not None}
+    base = manifest.base if manifest.base is not None and manifest.base.name in there else None
+    return Manifest(base, (), tuple(file for file in manifest.increments if file.name in there))
+
+
+def _write_file(file: FileReport, target: Path, disk: Disk) -> list[str]:
+    source = disk.read(file.path)
+    if file.findings is None:  # a manifest alone
+        raise CannotCheck(f"A manifest is repaired with the files that it names: check {file.path.parent} as a whole.")
+    _write(target, file.findings.repaired(source), disk)
+    if not file.findings.beyond_repair:
+        return []
+    return [f"{file.path.name}: {problem.text}" for problem in file.problems]
+
+
+def _write(path: Path, data: bytes, disk: Disk) -> None:
+    file = disk.create(path)
+    try:
+        disk.append(file, data)
+        disk.sync(file)
+    finally:
+        disk.close(file)
