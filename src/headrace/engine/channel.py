@@ -20,6 +20,9 @@ class Channel(Protocol):
     def flush(self) -> None:
         """Take the replies of the client and send them."""
 
+    def disown(self, error: int) -> None:
+        """Say that the disk refused (an errno) what replies tell of that have not been sent, and end the connection."""
+
     def resume(self) -> None:
         """Go on with requests that arrived while the client was blocked or paused."""
 

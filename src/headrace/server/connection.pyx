@@ -6,6 +6,8 @@
 The parser's own buffer takes what the socket has (asyncio.BufferedProtocol), and the replies of a batch leave together.
 A client that is blocked or paused keeps its later requests in the parser until `resume`.
 
+Replies that tell of effects which are not on disk yet are held by the journal until they are (see storage.journal).
+
 A client that does not read its replies is bounded: beyond `client-output-buffer-limit` it is disconnected. That costs
 nothing while a client reads: only once the event loop says that its replies pile up are they measured.
 """
@@ -16,6 +18,9 @@ from headrace.engine.client cimport Client
 from headrace.engine.engine cimport Engine
 from headrace.protocol.reply cimport ReplyWriter
 from headrace.protocol.request cimport RequestParser
+from headrace.storage.journal cimport Journal
+
+import os
 
 from headrace.engine.channel import ChannelFigures
 from headrace.protocol.errors import ProtocolError
@@ -23,6 +28,7 @@ from headrace.protocol.errors import ProtocolError
 cdef enum:
     FLUSHED_EARLY = 1 << 18     # replies of a batch that are not kept until its end, so that the limit sees them
     HIGH_WATER = 1 << 16        # unsent replies from which on a client is slow, unless a limit is smaller
+    HELD_MOST = 1 << 20         # replies that wait for the disk, from which on its requests wait, too
 
 
 cdef class Limits:
@@ -45,16 +51,21 @@ cdef class Connection:
     cdef object host
     cdef object transport
     cdef Limits limits
+    cdef Journal journal
     cdef RequestParser parser
     cdef readonly Client client         # None: refused
     cdef bint processing                # inside `process`: what it leaves will be flushed by the batch
     cdef uint64_t sent                  # bytes
+    cdef uint64_t held                  # bytes that the journal holds
+    cdef bint stalled                   # requests wait for the disk
+    cdef bint disowned                  # the end: what was held was never sent
     cdef bint broken                    # a protocol error, or the end: no more requests are taken
     cdef bint congested                 # replies pile up
     cdef int64_t soft_since             # Unix ms since when they exceed the soft limit; 0: they do not
 
-    def __init__(self, engine: Engine, host, limits: Limits):
+    def __init__(self, engine: Engine, journal: Journal, host, limits: Limits):
         self.engine = engine
+        self.journal = journal
         self.host = host
         self.limits = limits
         self.parser = RequestParser()
@@ -128,6 +139,9 @@ cdef class Connection:
         self.engine.read_clocks()
         try:
             while not self.broken and client.wait is None and client.postponed is None and not client.closing:
+                if self.held > HELD_MOST or self.journal.is_full():
+                    self.stall()
+                    break
                 argv = self.parser.next()
                 if argv is None:
                     break
@@ -149,22 +163,68 @@ cdef class Connection:
     # --- the engine's side -------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what was replied."""
+        """Send what was replied, or have it held until the disk has what it tells of."""
         cdef ReplyWriter reply = self.client.reply
         cdef size_t size = reply.written()
-        if self.transport is None:
+        if self.transport is None or self.disowned:
             reply.take()
             return
         if size:
             self.engine.stats.bytes_out += size
+            if self.journal.must_hold():
+                self.held += size
+                self.journal.hold(self, reply.take())
+                return
             self.sent += size
             for chunk in reply.take():
                 self.transport.write(chunk)
             if self.congested and not self.bear_congestion():
                 return
-        if self.client.closing:
+        if self.client.closing and not self.held:
             self.broken = True
             self.transport.close()
+
+    def release(self, list chunks) -> None:
+        """Send what was held."""
+        cdef size_t size = 0
+        if self.transport is None:
+            return
+        for chunk in chunks:
+            size += len(chunk)
+            self.transport.write(chunk)
+        self.held -= size
+        self.sent += size
+        if self.congested and not self.bear_congestion():
+            return
+        if self.client.closing and not self.held:
+            self.broken = True
+            self.transport.close()
+
+    def disown(self, error: int) -> None:
+        """Say that nobody knows whether what was held will last, and end: later replies would answer other requests."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        self.broken = self.disowned = True
+        self.transport.write(
+            b"-MISCONF The disk refused what was written (%s): whether this write lasts is not known.\r\n"
+            % os.strerror(error).encode()
+        )
+        self.transport.close()
+
+    cdef int stall(self) except -1:
+        """Read and run no more requests until the disk has taken something."""
+        if not self.stalled and self.transport is not None and not self.transport.is_closing():
+            self.stalled = True
+            self.transport.pause_reading()
+            self.journal.await_room(self)
+        return 0
+
+    def go_on(self) -> None:
+        """The disk has taken something: try again."""
+        self.stalled = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self.resume()
 
     def resume(self) -> None:
         """Go on with the requests that arrived while the client was blocked."""

@@ -1,0 +1,70 @@
+from libc.stdint cimport uint64_t
+
+from headrace.core.memory cimport byte_t
+from headrace.storage.worker cimport Worker
+
+cdef enum:
+    ALWAYS = 0
+    EVERYSEC = 1
+    NEVER = 2
+
+    FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
+
+
+cdef struct Buffer:
+    byte_t *data
+    size_t size
+    size_t capacity
+
+
+cdef class Journal:
+    cdef readonly object disk
+    cdef readonly object file           # the open increment, as the disk knows it; None: nothing is written
+    cdef Worker worker                  # None: commits happen at once, through the disk
+    cdef int policy
+    cdef int selected                   # the database of the last effect in the file; -1: none yet
+    cdef Buffer filling                 # effects that nobody writes yet
+    cdef Buffer writing                 # effects that the worker writes, or failed to
+    cdef readonly uint64_t position     # bytes of effects taken so far
+    cdef readonly uint64_t written      # of these, the system has
+    cdef readonly uint64_t synced       # of these, the disk has
+    cdef readonly uint64_t safe         # what was replied up to here may leave
+    cdef readonly uint64_t size         # bytes in the file
+    cdef readonly bint busy             # the worker has a job …
+    cdef uint64_t job_end               # … that covers effects up to here
+    cdef uint64_t zeroed                # the file has zeros from `size` up to here; 0: it is written at its end
+    cdef bint scheduled                 # a commit will come
+    cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
+    cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
+    cdef list held                      # (position, connection, chunks) in order
+    cdef list stalled                   # connections whose requests wait for the disk
+    cdef public object schedule         # asks the host to call `commit` soon
+    cdef public object on_failure       # takes an errno and whether it was the sync that failed
+    cdef public object on_synced        # called when more is on disk
+    cdef readonly uint64_t syncs
+    cdef readonly double synced_at      # seconds, monotonic: when a sync last began
+
+    cdef inline bint must_hold(self) noexcept:
+        """Whether what is replied now might tell of an effect that is not safe yet."""
+        return self.position != self.safe and not self.failing
+
+    cdef inline bint must_wait(self) noexcept:
+        """Whether what was taken cannot be written yet: only under `always` is it the worker that writes."""
+        return self.busy and self.policy == ALWAYS
+
+    cdef inline bint is_full(self) noexcept:
+        """Whether so much waits for the disk that more should not be taken."""
+        return self.filling.size > FULL and not self.failing
+
+    cpdef int take(self, list effects) except -1
+    cdef int put(self, list argv) except -1
+    cdef int hold(self, object connection, list chunks) except -1
+    cdef int release(self) except -1
+    cdef int seal(self) except -1
+    cdef int await_room(self, object connection) except -1
+    cdef int go_on(self) except -1
+    cdef int begin(self, bint sync) except -1
+    cdef int prepare(self) except -1
+    cdef int unprepare(self) except -1
+    cdef int bring_out(self, bint sync) except -1
+    cdef int fail(self, int error, bint sync_failed) except -1
