@@ -25,12 +25,6 @@ def time_(call: Call) -> None:
     call.reply.bulk(b"%d" % (microseconds % 1_000_000))
 
 
-@command("lastsave", arity=1, flags=_QUIET | Flag.FAST, since="1.0.0", group="server")
-def lastsave(call: Call) -> None:
-    """Reply when the data was last saved, in Unix seconds; the start of the server counts as that."""
-    call.reply.integer(call.engine.started_ms // 1000)
-
-
 @command(
     "shutdown [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]",
     arity=-1,
@@ -50,8 +44,14 @@ def shutdown(call: Call) -> None:
         raise CommandError(b"ERR No shutdown in progress.")
     if call.engine.shutdown_hook is None:
         raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    save = b"save" in options if {b"nosave", b"save"} & set(options) else None
+    try:
+        call.engine.shutdown_hook(save)
+    except CommandError:
+        if b"force" not in options:
+            raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.") from None
+        call.engine.shutdown_hook(False)
     call.client.closing = True
-    call.engine.shutdown_hook(b"save" in options if {b"nosave", b"save"} & set(options) else None)
 
 
 # --- replicas, of which there are none ---------------------------------------------------------------------------
@@ -61,15 +61,21 @@ def shutdown(call: Call) -> None:
 def wait(call: Call) -> None:
     """Wait until so many replicas have what was written, and reply how many have: none, when the time is up."""
     replicas = call.integer(1)
-    timeout = call.integer(2, b"ERR timeout is not an integer or out of range")
-    if timeout < 0:
-        raise CommandError(b"ERR timeout is negative")
-    if timeout > _INT64_MAX - call.now_ms:
-        raise CommandError(b"ERR timeout is out of range")
+    timeout = read_timeout_ms(call, 2)
     if replicas > 0 and call.may_block():
         call.block([], REPLICAS, timeout, False, call.argv)
     else:
         call.reply.integer(0)
+
+
+def read_timeout_ms(call: Call, index: int) -> int:
+    """Read whole milliseconds; 0 is for ever."""
+    timeout = call.integer(index, b"ERR timeout is not an integer or out of range")
+    if timeout < 0:
+        raise CommandError(b"ERR timeout is negative")
+    if timeout > _INT64_MAX - call.now_ms:
+        raise CommandError(b"ERR timeout is out of range")
+    return timeout
 
 
 def _follow(call: Call) -> None:

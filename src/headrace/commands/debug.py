@@ -16,14 +16,20 @@ from headrace.engine.values import kind_of
 _LOG = logging.getLogger(__name__)
 _NUMBER: Final = re.compile(rb"\s*[+-]?\d*\.?\d+")
 
+_ANY: Final = -1  # as many arguments as the action itself accepts
+
 _HELP: Final = (
     b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"ERROR <string>",
     b"    Return a Redis protocol error with <string> as message.",
+    b"LOADAOF",
+    b"    Flush the append-only files to disk, and load the data from them.",
     b"LOG <message>",
     b"    Write <message> to the server log.",
     b"OBJECT <key>",
     b"    Show low level info about `key` and associated value.",
+    b"RELOAD [NOSAVE]",
+    b"    Save the data as a snapshot, unless told not to, and load it again.",
     b"SET-ACTIVE-EXPIRE <0|1>",
     b"    Setting it to 0 disables expiring keys in background when they are not accessed.",
     b"SLEEP <seconds>",
@@ -43,9 +49,22 @@ _HELP: Final = (
 def debug(call: Call) -> None:
     """Do things that only tests need; DEBUG HELP lists them."""
     action, arguments = _ACTIONS.get(call.argv[1].lower(), (None, 0))
-    if action is None or call.argc != 2 + arguments:
+    if action is None or (call.argc != 2 + arguments and arguments != _ANY):
         raise bad_subcommand(call)
     action(call)
+
+
+def _load_append_files(call: Call) -> None:
+    call.engine.persistence.reload_append_files()
+    call.reply.ok()
+
+
+def _reload(call: Call) -> None:
+    options = [word.lower() for word in call.argv[2:]]
+    if options not in ([], [b"nosave"]):
+        raise CommandError(b"ERR DEBUG RELOAD only supports the NOSAVE option.")
+    call.engine.persistence.reload(save=not options)
+    call.reply.ok()
 
 
 def _error(call: Call) -> None:
@@ -86,8 +105,10 @@ def _sleep(call: Call) -> None:
 _ACTIONS: Final[dict[bytes, tuple[Callable[[Call], None], int]]] = {
     b"error": (_error, 1),
     b"help": (_help, 0),
+    b"loadaof": (_load_append_files, 0),
     b"log": (_log, 1),
     b"object": (_object, 1),
+    b"reload": (_reload, _ANY),
     b"set-active-expire": (_set_active_expire, 1),
     b"sleep": (_sleep, 1),
 }

@@ -104,21 +104,15 @@ def _memory(engine: Engine) -> Fields:
 def _persistence(engine: Engine) -> Fields:
     yield "loading", int(engine.loading)
     yield "async_loading", 0
-    yield "rdb_changes_since_last_save", engine.dirty
-    yield "rdb_bgsave_in_progress", 0
-    yield "rdb_last_save_time", engine.started_ms // 1000
-    yield "rdb_last_bgsave_status", "ok"
-    yield "rdb_last_bgsave_time_sec", -1
-    yield "rdb_current_bgsave_time_sec", -1
-    yield "rdb_saves", 0
-    yield "aof_enabled", 0
-    yield "aof_rewrite_in_progress", 0
-    yield "aof_rewrite_scheduled", 0
-    yield "aof_last_rewrite_time_sec", -1
-    yield "aof_current_rewrite_time_sec", -1
-    yield "aof_last_bgrewrite_status", "ok"
-    yield "aof_rewrites", 0
-    yield "aof_last_write_status", "ok"
+    yield from engine.persistence.fields()
+    progress = engine.persistence.progress
+    if progress is not None:
+        seconds = max(engine.unix_ms() - engine.started_ms, 1) / 1000
+        yield "loading_start_time", engine.started_ms // 1000
+        yield "loading_total_bytes", progress.total
+        yield "loading_loaded_bytes", progress.done
+        yield "loading_loaded_perc", f"{100 * progress.done / max(progress.total, 1):.2f}"
+        yield "loading_eta_seconds", round(seconds * (progress.total - progress.done) / max(progress.done, 1))
 
 
 def _stats(engine: Engine) -> Fields:

@@ -367,10 +367,12 @@ def xclaim(Call call) -> None:
         emit_claim(call, group, <bytes>call.argv[1], consumer.name, slot, group.last_id)
         claimed += 1
     call.reply.settle_array(mark, claimed)
+    moved = not claimed and not same(former, group.last_id)     # claims tell it themselves
+    if moved:
+        emit_position(call, group, <bytes>call.argv[1])
     if claimed + removed:
         call.changed(claimed + removed)
-    elif not same(former, group.last_id):
-        emit_position(call, group, <bytes>call.argv[1])
+    elif moved:
         call.changed()
 
 

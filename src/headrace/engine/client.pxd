@@ -55,5 +55,6 @@ cdef class Client:
 
     cdef public Wait wait               # None: not blocked
     cdef public bint retrying           # running its command again after a wake-up
+    cdef public uint64_t awaited_position       # of the effects that WAITAOF waits for
 
     cpdef int update_guard(self) except -1

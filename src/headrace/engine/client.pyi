@@ -62,6 +62,7 @@ class Client:
     executing: bool
     wait: Wait | None
     retrying: bool
+    awaited_position: int
     def __init__(self, id: int, db: Database, channel: Channel, now_ms: int) -> None: ...
     @property
     def id(self) -> int: ...

@@ -32,7 +32,10 @@ from headrace.engine.settings import (
     YesNo,
 )
 
-_NOT_PERSISTENT = "this version of Headrace keeps data in memory only and cannot write it to disk"
+_BASES_ARE_RDB = (
+    "Headrace writes bases as RDB only, since commands cannot carry all that a stream has: tombstones, times of "
+    "consumers, records of deleted entries"
+)
 _NOTHING_EVICTED = "Headrace never evicts data, so the only policy is noeviction"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
@@ -116,15 +119,16 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="latency-monitor-threshold", default=0, most=LONG_MAX),
     Integer(name="busy-reply-threshold", default=5000, most=LONG_MAX, alias="lua-time-limit"),
     # Snapshots and the append-only file.
-    SavePoints(name="save", default=(), only=(), because=_NOT_PERSISTENT),
+    SavePoints(name="save", default=()),
+    YesNo(name="stop-writes-on-bgsave-error", default=True),
     FileName(name="dbfilename", default="dump.rdb", guarded=True),
     YesNo(name="rdbcompression", default=True),
     Choice(name="rdb-compatibility-version", default="auto", choices=("auto", "7.0", "7.2", "8.6", "8.8")),
-    YesNo(name="appendonly", default=False),
+    YesNo(name="appendonly", default=True),
     Choice(name="appendfsync", default="always", choices=("everysec", "always", "no")),
     FileName(name="appendfilename", default="appendonly.aof", fixed=True),
     FileName(name="appenddirname", default="appendonlydir", fixed=True, what="dirname"),
-    YesNo(name="aof-use-rdb-preamble", default=True),
+    YesNo(name="aof-use-rdb-preamble", default=True, only=True, because=_BASES_ARE_RDB),
     YesNo(name="aof-load-truncated", default=True),
     Integer(name="aof-load-corrupt-tail-max-size", default=0),
     YesNo(name="no-appendfsync-on-rewrite", default=False),

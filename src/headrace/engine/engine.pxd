@@ -118,6 +118,7 @@ cdef class Engine:
     cdef readonly dict postponed        # clients whose request CLIENT PAUSE holds back, in the order they came
     cdef readonly int64_t started_ms
     cdef readonly object latency        # LatencyMonitor
+    cdef public object persistence      # what keeps the data when the process ends
     cdef uint64_t spike_ns              # commands from here on are latency spikes
     cdef public bint active_expiry      # whether keys expire without being looked at
     cdef public object shutdown_hook    # None, or a function of the host: takes whether to save, None: as configured

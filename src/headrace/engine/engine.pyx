@@ -29,6 +29,7 @@ from secrets import token_hex
 from headrace.engine.errors import INTERNAL_ERROR, NOT_AN_INTEGER, OUT_OF_MEMORY, WRONG_TYPE, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.notifications import NO_READERS, READERS
+from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
@@ -53,8 +54,9 @@ cdef enum:
 
 cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command takes
 
-# What WAIT waits for; every other kind is a type of value.
+# What WAIT and WAITAOF wait for; every other kind is a type of value.
 REPLICAS = b"replicas"
+DISK = b"disk"
 
 # What a client of RESP2 may do while messages come in between its replies.
 cdef frozenset WHILE_SUBSCRIBED = frozenset((
@@ -245,6 +247,7 @@ cdef class Engine:
         self.run_id = token_hex(20)
         self.waiting = WaitingRoom()
         self.latency = LatencyMonitor()
+        self.persistence = Persistence(self.unix_ms() // 1000)
         self.active_expiry = True
         self.failure_hook = print_failure
         self.effects = []
@@ -493,13 +496,13 @@ cdef class Engine:
                 return None
         if client is self.loader:
             return command
-        if self.over_memory and command.flags & DENY_OOM:
+        if self.over_memory and flags_of(client, command) & DENY_OOM:
             self.refuse(client, command, OUT_OF_MEMORY)
             return None
         if self.loading and not command.flags & LOADING:
             self.refuse(client, command, b"LOADING Redis is loading the dataset in memory")
             return None
-        if self.write_refusal is not None and command.flags & WRITE:
+        if self.write_refusal is not None and flags_of(client, command) & WRITE:
             self.refuse(client, command, self.write_refusal)
             return None
         return command
@@ -570,7 +573,8 @@ cdef class Engine:
             self.failure_hook(command.name, bug)
         finally:
             self.depth -= 1
-        if self.dirty != dirty and not call.explicit_effects and self.effect_sink is not None:
+        # Fewer changes than before: a snapshot was written, or loaded, which is no effect.
+        if self.dirty > dirty and not call.explicit_effects and self.effect_sink is not None:
             self.effects.append((call.db.number, argv))
         if self.depth == 0 and self.effects:
             self.settle_effects()
@@ -612,8 +616,13 @@ cdef class Engine:
     cdef int settle_effects(self) except -1:
         effects = self.effects
         self.effects = []
-        self.effect_sink(effects)
+        if self.effect_sink is not None:    # CONFIG SET appendonly no, inside the transaction
+            self.effect_sink(effects)
         return 0
+
+    def forget_effects(self) -> None:
+        """The effects of the transaction that runs, so far, need not be noted: a base that was just written has them."""
+        self.effects = []
 
     # --- keys --------------------------------------------------------------------------------------------------
 
@@ -703,7 +712,8 @@ cdef class Engine:
         self.read_clocks()
         self.second = self.now_ms // 1000
         self.stats.sample_rates(self.now_ms)
-        for db in self.databases if self.active_expiry else ():
+        # While data is loading, a key whose time has come may be one that is still to be changed.
+        for db in self.databases if self.active_expiry and not self.loading else ():
             if not self.paused_until:
                 for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
                     self.expire_now(db, key)
@@ -762,6 +772,21 @@ cdef class Engine:
         if self.pushes:
             self.deliver_pushes()
 
+    def disk_has_more(self) -> None:
+        """Let those look again who wait for the disk."""
+        cdef Client client
+        for client in [client for client in self.waiting.clients if client.wait.kind == DISK]:
+            self.retry(client)
+        if self.depth == 0:             # else a command goes on, and its client's turn to be flushed comes later
+            self.flush_clients()
+
+    def disown_replies(self, error: int) -> None:
+        """The disk refused effects that replies which have not left yet may tell of: let their clients know."""
+        cdef Client client
+        for client in self.unflushed:
+            if client.reply.written():
+                client.channel.disown(error)
+
     def ring(self) -> None:
         """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
         self.read_clocks()
@@ -783,6 +808,10 @@ cdef class Engine:
         cdef bytes kind = client.wait.kind
         self.waiting.leave(client)
         if error is None and kind == REPLICAS:
+            client.reply.integer(0)
+        elif error is None and kind == DISK:
+            client.reply.array(2)
+            client.reply.integer(self.persistence.appends and self.persistence.synced >= client.awaited_position)
             client.reply.integer(0)
         elif error is None:
             client.reply.null_array()
@@ -833,6 +862,16 @@ cdef class Engine:
 def print_failure(name: bytes, bug: Exception) -> None:
     """Say on standard error what went wrong in a command; a host may have a log instead."""
     traceback.print_exception(bug)
+
+
+cdef int flags_of(Client client, Command command):
+    """The flags of a command; of EXEC, also those of what it is to run: what was queued in good times counts now."""
+    cdef int flags = command.flags
+    cdef Command queued
+    if command.name == b"exec" and client.queue is not None:
+        for queued, _ in client.queue:
+            flags |= queued.flags
+    return flags
 
 
 cdef bytes unknown_command(list argv):

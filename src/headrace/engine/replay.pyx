@@ -7,7 +7,6 @@ nobody reads. It follows SELECT and MULTI … EXEC as that client would.
 
 cimport cython
 
-from headrace.engine.client cimport Client
 from headrace.engine.engine cimport Engine
 
 

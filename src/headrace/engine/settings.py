@@ -299,7 +299,8 @@ class SavePoints(Words):
     """Pairs of seconds and changes after which a snapshot is due; none: never."""
 
     def _parse(self, words: Sequence[str]) -> Any:
-        if list(words) in ([], [""]):
+        words = " ".join(words).split()  # one word may have several: --save "3600 1 300 100"
+        if not words:
             return ()
         if len(words) % 2 or not all(word.isascii() and word.isdigit() for word in words):
             raise SettingRefused("Invalid save parameters")

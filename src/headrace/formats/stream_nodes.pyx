@@ -59,5 +59,5 @@ def read_nodes(reader: RdbReader, stream: Stream) -> None:
         left -= 1
         master = source.take_string()
         if len(master) != ID_KEY_SIZE:
-            raise CorruptPayload(f"offset {source.at}: expected an ID of {ID_KEY_SIZE} bytes before it, not {len(master)}")
+            raise CorruptPayload(f"offset {source.at}: expected an ID of {ID_KEY_SIZE} bytes before, not {len(master)}")
         log.adopt_node(read_key(<const byte_t *>master), source.take_string())

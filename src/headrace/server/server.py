@@ -25,6 +25,7 @@ from headrace.core.errors import HeadraceError
 from headrace.engine.client import Client
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
+from headrace.engine.errors import CommandError
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.settings import SettingRefused
 from headrace.server import redis_conf
@@ -32,6 +33,11 @@ from headrace.server.connection import Connection, Limits
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
 from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
+from headrace.storage.child import ForkedJob
+from headrace.storage.directory import DataDirectory
+from headrace.storage.disk import Disk
+from headrace.storage.journal import Journal
+from headrace.storage.store import Store
 
 new_event_loop: Callable[[], asyncio.AbstractEventLoop]
 try:
@@ -60,6 +66,9 @@ class Server:
         self.config = config
         self.log = log
         self.engine = Engine(config, TABLE)
+        disk = Disk()
+        self.journal = Journal(disk, background=True)
+        self.store = Store(self.engine, DataDirectory.configured(config, disk), self.journal, ForkedJob, log)
         self.limits = Limits()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
         self._connections: dict[Connection, Any] = {}  # and their transports
@@ -72,7 +81,9 @@ class Server:
         self._freed_ms = 0
         self._idle_checked_ms = 0
         self._stopping = False
+        self._leaving = False  # what had arrived was run: only connections remain to be ended
         self._stopped_by_interrupt = False
+        self._cannot_go_on: Exception | None = None
         self.engine.waiting.set_alarm = self._set_alarm
         self.engine.shutdown_hook = self._shut_down
         self.engine.failure_hook = self._log_failure
@@ -161,7 +172,9 @@ class Server:
             self._loop.create_unix_server if listener.family == socket.AF_UNIX else self._loop.create_server
         )
         self._acceptors[listener] = await create(
-            lambda: _LoopConnection(self.engine, self, self.limits), sock=listener, backlog=self.config["tcp-backlog"]
+            lambda: _LoopConnection(self.engine, self.journal, self, self.limits),
+            sock=listener,
+            backlog=self.config["tcp-backlog"],
         )
 
     def _close_listeners(self, listeners: list[socket.socket]) -> None:
@@ -210,7 +223,7 @@ class Server:
         """Forget a connection that has ended."""
         self._connections.pop(connection, None)
         self._congested.discard(connection)
-        if self._stopping and not self._connections:
+        if self._leaving and not self._connections:
             self._loop.stop()
 
     def soon(self, callback: Callable[[], None]) -> None:
@@ -247,6 +260,8 @@ class Server:
     def _tick(self) -> None:
         self._loop.call_later(1 / self.config["hz"], self._tick)
         self.engine.tick()
+        if not self.engine.loading:
+            self.store.tick()
         self._check_memory()
         for connection in list(self._congested):
             connection.bear_congestion()
@@ -282,16 +297,38 @@ class Server:
         loop.add_signal_handler(signal.SIGTERM, self._signalled, signal.SIGTERM)
         loop.add_signal_handler(signal.SIGINT, self._signalled, signal.SIGINT)
         try:
+            loop.create_task(self._load())
             self._accept(self._tcp + self._unix)
             loop.call_soon(self._tick)
-            loop.call_soon(self._announce)
             loop.run_forever()
+            if self._cannot_go_on is not None:
+                raise self._cannot_go_on
+            self.store.close()
             self.log.warning("Headrace is now ready to exit, bye bye...")
         finally:
             self._close_listeners(self._tcp + self._unix)
             if self._unix:
                 Path(self.config["unixsocket"]).unlink(missing_ok=True)
             loop.close()
+
+    async def _load(self) -> None:
+        """Load the data a step at a time, so that clients are answered meanwhile, and begin to serve."""
+        began = self._loop.time()
+        try:
+            for progress in self.store.open():
+                self.store.progress = progress
+                await asyncio.sleep(0)
+        except Exception as error:  # noqa: BLE001 — raised again by `run`, where it ends the server
+            self._cannot_go_on = error
+            self._loop.stop()
+            return
+        self.store.progress = None
+        self.journal.schedule = self._loop.call_soon
+        self._loop.add_reader(self.journal.fileno, self.journal.completed)
+        keys = sum(len(db) for db in self.engine.databases)
+        if keys:
+            self.log.notice(f"{keys} keys loaded in {self._loop.time() - began:.3f} seconds")
+        self._announce()
 
     def _announce(self) -> None:
         where = [f"port {self.config['port']}"] if self._tcp else []
@@ -316,12 +353,19 @@ class Server:
             return
         self._stopped_by_interrupt = number == signal.SIGINT
         self.log.warning(f"Received {number.name} scheduling shutdown...")
-        self._stop()
+        try:
+            self._shut_down(None)
+        except CommandError:
+            self.log.warning("Error trying to save the DB, can't exit.")
 
-    def _shut_down(self, _save: bool | None) -> None:
-        """Do what SHUTDOWN asks for; there is nothing to save."""
-        if not self._stopping:
-            self._stop()
+    def _shut_down(self, save: bool | None) -> None:
+        """Save where asked for, or where there are save points and nothing else was asked for, and stop."""
+        if self._stopping:
+            return
+        self.store.stop_jobs()
+        if not self.engine.loading and (save or (save is None and self.config["save"])):
+            self.store.save()
+        self._stop()
 
     def _log_failure(self, command: bytes, bug: Exception) -> None:
         """Log an error of ours in a command, with where it happened."""
@@ -338,6 +382,8 @@ class Server:
         """Let the event loop read what has arrived, run it, send the replies, and end every connection."""
         for _ in range(3):
             await asyncio.sleep(0)
+        self.journal.drain()
+        self._leaving = True
         if not self._connections:
             self._loop.stop()
             return
@@ -415,6 +461,7 @@ def serve(arguments: list[str]) -> None:
         log.warning(f"The system lets a process have {possible} clients: maxclients is lowered to that.")
         config.load("maxclients", [str(max(possible, 1))])
     server = Server(config, log)
+    server.store.directory.lock()
     server.listen()
     pidfile = Path(config["pidfile"]) if config["pidfile"] else None
     try:

@@ -88,7 +88,7 @@ class DataDirectory:
     def leftovers(self) -> list[Path]:
         """List what a process that died was writing, by the names that only such files have."""
         own = "|".join(map(re.escape, (self.append_file, self.dump.name)))
-        ours = re.compile(rf"{TEMPORARY}([0-9]+\.rdb|(rewriteaof|save)-.*\.(aof|rdb)|({own})(\..*)?)")
+        ours = re.compile(rf"{TEMPORARY}([0-9]+\.rdb|(rewriteaof|save|bgsave)-.*\.(aof|rdb)|({own})(\..*)?)")
         return [
             directory / name
             for directory in (self.path, self.append_directory)

@@ -34,11 +34,11 @@ class Disk:
         """Open a file that exists, to write behind what it holds."""
         return os.open(path, _EXISTING)
 
-    def write(self, file: int, data: bytes | memoryview) -> int:
+    def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         """Write at the end as much as the system takes; return how much that is."""
         return os.write(file, data)
 
-    def append(self, file: int, data: bytes | memoryview) -> None:
+    def append(self, file: int, data: bytes | bytearray | memoryview) -> None:
         """Write all of it at the end."""
         rest = memoryview(data)
         while rest:

@@ -102,7 +102,7 @@ class Scratch:
 
     def _inspect_snapshot(self, source: memoryview, findings: Findings) -> Generator[int, None, int]:
         try:
-            reader = RdbFileReader(source, verify=False)
+            reader = RdbFileReader(source, verify=False, preamble=True)
             for count, record in enumerate(reader):
                 if isinstance(record, Skipped):
                     findings.notes.append(str(record))

@@ -101,14 +101,14 @@ class Loader:
     def load_snapshot(
         self, path: Path, source: memoryview, *, advice: str, is_base: bool = False
     ) -> Generator[Progress, None, int]:
-        """Load the keys of a snapshot; return where it ends.
+        """Load the keys of a snapshot; return where it ends, which may be before the end of the file.
 
         A key of a base that has expired may still be changed by what follows it, and is kept.
         """
         now_ms = self._engine.unix_ms()
         loaded = self.loaded
         try:
-            reader = RdbFileReader(source, self._engine.node_limits, now_ms=now_ms)
+            reader = RdbFileReader(source, self._engine.node_limits, now_ms=now_ms, preamble=True)
             for record in reader:
                 if isinstance(record, Skipped):
                     loaded.skipped.append(record)

@@ -224,5 +224,6 @@ def publish(disk: Disk, path: Path, manifest: Manifest) -> None:
         disk.sync(file)
     finally:
         disk.close(file)
+    disk.sync_directory(path.parent)  # the files that it names have their names before it names them
     disk.rename(temporary, path)
     disk.sync_directory(path.parent)

@@ -51,14 +51,14 @@ class Recovered(Loaded):
 
 
 def recover(
-    engine: Engine, directory: DataDirectory, config: Config, notes: Notes
+    engine: Engine, directory: DataDirectory, config: Config, notes: Notes, *, snapshot_only: bool = False
 ) -> Generator[Progress, None, Recovered]:
     """Load the data of a directory whose lock is held into an empty engine, slice by slice.
 
     The engine is loading meanwhile, and stays so where this raises.
     """
     with explained("load the data in", directory.path):
-        return (yield from _Recovery(engine, directory, config, notes).run())
+        return (yield from _Recovery(engine, directory, config, notes).run(snapshot_only))
 
 
 class _Recovery:
@@ -73,10 +73,12 @@ class _Recovery:
         self._notes = notes
         self._unused: dict[Path, int] = {}  # what files with prepared space are to be cut to
 
-    def run(self) -> Generator[Progress, None, Recovered]:
+    def run(self, snapshot_only: bool) -> Generator[Progress, None, Recovered]:
         """Load everything, then cut what may be cut."""
         recovered = self._recovered
-        if self._config["appendonly"]:
+        if snapshot_only:
+            pass
+        elif self._config["appendonly"]:
             recovered.manifest = self._find_manifest()
         elif self._disk.exists(self._directory.manifest):
             self._notes.warning(
@@ -111,7 +113,7 @@ class _Recovery:
                 )
             return manifest
         files = directory.append_files()
-        if files:
+        if any(self._disk.size(directory.located(file)) for file in files):
             return self._adopt(files)
         if self._disk.exists(directory.single_append_file):
             return self._upgrade()

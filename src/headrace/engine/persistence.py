@@ -1,0 +1,74 @@
+"""What keeps the data when the process ends: what commands ask of it, and what they are told where nothing does.
+
+The storage layer is above the commands, so they know it by this class only; `engine.persistence` is one of these.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.engine.errors import CommandError
+
+NOT_PERSISTENT: Final = b"ERR this engine keeps its data in memory only"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the loading of the data has got."""
+
+    done: int  # bytes
+    total: int  # bytes
+
+
+class Persistence:
+    """Keeps nothing: an engine that lives in memory."""
+
+    def __init__(self, started_s: int) -> None:
+        self.last_save_s = started_s
+        self.progress: Progress | None = None  # of the loading that goes on
+
+    def save(self) -> None:
+        """Write a snapshot now; return when it is on disk."""
+        raise CommandError(NOT_PERSISTENT)
+
+    def save_in_background(self, *, schedule: bool, in_transaction: bool) -> bytes:  # noqa: ARG002
+        """Begin a snapshot, or with `schedule` or in a transaction see to it that one is begun soon; say which.
+
+        Half a transaction is nothing that may be saved.
+        """
+        raise CommandError(NOT_PERSISTENT)
+
+    def rewrite_in_background(self, *, in_transaction: bool) -> bytes:  # noqa: ARG002
+        """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
+
+        In a transaction it is not: its effects are noted at its end, and would be there twice.
+        """
+        raise CommandError(NOT_PERSISTENT)
+
+    def reload(self, *, save: bool) -> None:  # noqa: ARG002
+        """Forget the data and load the snapshot, after writing it where asked for."""
+        raise CommandError(NOT_PERSISTENT)
+
+    def reload_append_files(self) -> None:
+        """Forget the data and load the append-only files."""
+        raise CommandError(NOT_PERSISTENT)
+
+    @property
+    def appends(self) -> bool:
+        """Whether effects are written to append-only files."""
+        return False
+
+    @property
+    def position(self) -> int:
+        """How far effects were noted."""
+        return 0
+
+    @property
+    def synced(self) -> int:
+        """How far effects are on disk."""
+        return 0
+
+    def fields(self) -> Iterator[tuple[str, object]]:
+        """Give the fields of INFO persistence, but for those of the loading that goes on."""
+        yield "rdb_last_save_time", self.last_save_s
+        yield "aof_enabled", 0

@@ -1,0 +1,160 @@
+"""The append-only files: a base, increments behind it, and the journal that writes to the last of them.
+
+    rewriting    begin    effects go to a new increment            manifest: base 1, incr 1, incr 2
+                 …        the data of that moment is written       temp-….rdb
+                 finish   it becomes the base                      manifest: base 2, incr 2 (the others are history)
+                          history is removed                       manifest: base 2, incr 2
+
+At every step the files that the manifest names make the data, so a crash at any of them loses nothing. A step that the
+disk refuses leaves the manifest as it was.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from errno import EIO
+from pathlib import Path
+
+from headrace.storage.directory import DataDirectory
+from headrace.storage.errors import BadManifest
+from headrace.storage.journal import Journal
+from headrace.storage.manifest import Manifest, ManifestFile, parse, publish
+from headrace.storage.snapshot import temporary_name
+
+
+class AppendFiles:
+    """The files of a data directory that effects are written to."""
+
+    def __init__(self, directory: DataDirectory, journal: Journal) -> None:
+        self.directory = directory
+        self.journal = journal
+        self.manifest = Manifest()
+        self.earlier_size = 0  # bytes in the base and the increments before the one that is written
+        self._disk = directory.disk
+
+    @property
+    def size(self) -> int:
+        """How many bytes all files have that make the data."""
+        return self.earlier_size + self.journal.size
+
+    @property
+    def temporary_base(self) -> Path:
+        """Where a rewrite writes the base to be."""
+        return self.directory.append_directory / temporary_name("rewriteaof")
+
+    # --- beginning and end -----------------------------------------------------------------------------------------
+
+    def start_anew(self, write_base: Callable[[Path], None]) -> None:
+        """Begin with a base that holds the data of now, whatever files there were before: those become history."""
+        self._disk.make_directory(self.directory.append_directory)
+        self._disk.sync_directory(self.directory.path)
+        write_base(self.temporary_base)
+        self.adopt_base(follow=True)
+
+    def go_on(self, manifest: Manifest) -> None:
+        """Write behind the last increment of a manifest that was loaded, or open the first."""
+        self.manifest = manifest
+        if manifest.increments:
+            last = self.directory.located(manifest.increments[-1])
+            file = self._disk.open(last)
+            # A process that was killed may have left what only the system knows; from now on clients see it.
+            self._disk.sync(file)
+            self._disk.sync_directory(self.directory.append_directory)
+            self.journal.attach(file, self._disk.size(last))
+        else:
+            self.open_increment()
+        self._measure()
+
+    def stop(self) -> None:
+        """Write no more; everything is on disk."""
+        self.journal.drain()
+        file = self.journal.detach()
+        if file is not None:
+            self._disk.close(file)
+
+    # --- rewriting -------------------------------------------------------------------------------------------------
+
+    def open_increment(self) -> None:
+        """Let effects go to a new increment from now on."""
+        self.journal.drain()
+        if self.journal.failing:
+            raise OSError(EIO, "the disk did not take what was written before")
+        self._begin_behind(self.manifest)
+
+    def adopt_base(self, *, follow: bool = False) -> None:
+        """Let what was written to `temporary_base` be the base, behind which the last increment goes on.
+
+        With `follow`, behind a new one: what was written before the base must not be repeated.
+        """
+        base = self._unused(self.manifest.next_base(self.directory.append_file))
+        self._disk.rename(self.temporary_base, self.directory.located(base))
+        if follow:
+            self._begin_behind(self.manifest.with_base(base, kept=0), base)
+        else:
+            self._publish(self.manifest.with_base(base), base)
+            self._measure()
+        self._remove_history()
+
+    def _begin_behind(self, manifest: Manifest, *new: ManifestFile) -> None:
+        """Put a manifest in force that names `new` files, with a new increment, and write to that."""
+        increment = self._unused(manifest.next_increment(self.directory.append_file))
+        try:
+            file = self._disk.create(self.directory.located(increment))
+        except OSError:
+            self._withdraw(new)
+            raise
+        try:
+            self._publish(manifest.with_increment(increment), *new, increment)
+        except OSError:
+            self._disk.close(file)
+            raise
+        self._write_to(file)
+
+    def _unused(self, file: ManifestFile) -> ManifestFile:
+        """Choose a later number where a file that no manifest names has this one: it is not ours to replace."""
+        while self._disk.exists(self.directory.located(file)):
+            name = file.name.replace(f".{file.sequence}.", f".{file.sequence + 1}.")
+            file = replace(file, name=name, sequence=file.sequence + 1)
+        return file
+
+    def _publish(self, manifest: Manifest, *new: ManifestFile) -> None:
+        try:
+            publish(self._disk, self.directory.manifest, manifest)
+        except OSError:
+            self._withdraw(new)
+            raise
+        self.manifest = manifest
+
+    def _withdraw(self, new: tuple[ManifestFile, ...]) -> None:
+        """Remove files that were to be in a manifest which the disk refused.
+
+        It may have refused no more than to make the new one last. Then that is the one a start would find, and the
+        files that it names must stay; what is written goes on where the old one says, which is right for either.
+        """
+        with suppress(OSError, BadManifest):
+            named = set()
+            if self._disk.exists(self.directory.manifest):
+                named = {each.name for each in parse(self._disk.read(self.directory.manifest)).files}
+            for each in new:
+                if each.name not in named:
+                    self._disk.unlink(self.directory.located(each))
+
+    def _write_to(self, file: int) -> None:
+        before = self.journal.detach()
+        if before is not None:
+            self._disk.close(before)
+        self.journal.attach(file, 0)
+        self._measure()
+
+    def _measure(self) -> None:
+        *earlier, _ = self.manifest.loaded
+        self.earlier_size = sum(self._disk.size(self.directory.located(each)) for each in earlier)
+
+    def _remove_history(self) -> None:
+        """Remove what is not needed any more; what cannot be removed stays named, until the next time."""
+        with suppress(OSError):
+            for each in self.manifest.history:
+                path = self.directory.located(each)
+                if self._disk.exists(path):
+                    self._disk.unlink(path)
+            self._publish(self.manifest.without_history())

@@ -1,0 +1,72 @@
+"""Writing everything that an engine holds as one RDB file."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from headrace.engine.engine import Engine
+from headrace.engine.process import resident_bytes
+from headrace.formats.rdb_file_writer import RdbFileWriter
+from headrace.storage.disk import Disk
+
+_KEYS_BETWEEN_REPORTS: Final = 1000
+
+
+def write_snapshot(
+    engine: Engine, disk: Disk, path: Path, *, is_base: bool, report: Callable[[int], None] = lambda _: None
+) -> None:
+    """Write a file that was not there before and sync it; one that could not be finished is removed.
+
+    A base of append-only files says so in its header.
+    """
+    file = disk.create(path, replace=True)
+    try:
+        _write(engine, lambda block: disk.append(file, block), is_base=is_base, report=report)
+        disk.sync(file)
+    except BaseException:
+        disk.unlink(path)
+        raise
+    finally:
+        disk.close(file)
+
+
+def _write(
+    engine: Engine, write: Callable[[bytearray | memoryview], None], *, is_base: bool, report: Callable[[int], None]
+) -> None:
+    config = engine.config
+    writer = RdbFileWriter(
+        write,
+        compress=config["rdbcompression"],
+        compatibility=config["rdb-compatibility-version"],
+        aux={
+            b"ctime": b"%d" % time.time(),
+            b"used-mem": b"%d" % resident_bytes(),
+            b"aof-base": b"%d" % is_base,
+        },
+    )
+    keys = 0
+    writer.begin()
+    for db in engine.databases:
+        if not len(db):
+            continue
+        writer.select(db.number, len(db), len(db.expires))
+        for key, value in db.values.items():
+            writer.key(key, value, db.expires.get(key))
+            keys += 1
+            if keys % _KEYS_BETWEEN_REPORTS == 0:
+                report(keys)
+    writer.end()
+    report(keys)
+
+
+def place_snapshot(disk: Disk, written: Path, path: Path) -> None:
+    """Put a finished file in place of another, for good."""
+    disk.rename(written, path)
+    disk.sync_directory(path.parent)
+
+
+def temporary_name(purpose: str) -> str:
+    """Name a file that is being written."""
+    return f"temp-{purpose}-{os.getpid()}.rdb"
