@@ -1,0 +1,219 @@
+"""Random commands of the kinds that change data, aimed at what is there: most of them find something to do.
+
+Nothing here changes what no effect carries, in Redis neither: nobody reads a consumer's history (which counts
+deliveries), and only consumers that exist claim (one that claims nothing would be created, and nobody told).
+
+Values are smaller than a sector. A sector that is missing inside of a value would leave a whole command whose value
+nobody wrote, and an append-only file has nothing that tells.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from headrace.core.group import Group
+from headrace.core.stream import Stream
+from headrace.engine.engine import Engine
+
+Command = list[bytes]
+
+DATABASES = 2
+STREAMS = (b"s1", b"s2", b"s3")
+GROUPS = (b"g1", b"g2")
+CONSUMERS = (b"alice", b"bob", b"carol")
+OTHERS = (b"text", b"list", b"set", b"s3")
+REMOVING = (b"XGROUP", b"DEL", b"RENAME", b"MOVE")  # after these, a consumer that was there may be there no more
+POLICIES = (b"KEEPREF", b"DELREF", b"ACKED")
+
+
+class CommandWriter:
+    """Writes commands for an engine, whose data it looks at."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._makers = {
+            self._xadd: 24,
+            self._xreadgroup: 14,
+            self._xack: 8,
+            self._xgroup: 6,
+            self._xclaim: 5,
+            self._xautoclaim: 3,
+            self._xnack: 3,
+            self._xdel: 4,
+            self._xdelex: 2,
+            self._xackdel: 2,
+            self._xtrim: 3,
+            self._xsetid: 1,
+            self._other: 5,
+            self._removal: 1,
+            self._expiry: 3,
+        }
+
+    def write(self, engine: Engine, database: int, queued: Sequence[Command] = ()) -> Command:
+        """Write one command for a client of this database, that will run behind those that it has queued."""
+        (make,) = self._random.choices(list(self._makers), list(self._makers.values()))
+        if make in (self._xclaim, self._xautoclaim) and any(name in REMOVING for name, *_ in queued):
+            make = self._xack
+        values = engine.databases[database].values
+        key = self._random.choice(STREAMS)
+        value = values.get(key)
+        return make(key, value if isinstance(value, Stream) else Stream())
+
+    # --- what there is to choose from ------------------------------------------------------------------------------
+
+    def _chance(self, likelihood: float) -> bool:
+        return self._random.random() < likelihood
+
+    def _entry_ids(self, stream: Stream) -> list[bytes]:
+        ids = [bytes(id) for id, _ in stream.range()]
+        return self._some(ids) or [b"1-1"]
+
+    def _pending_ids(self, group: Group | None, stream: Stream) -> list[bytes]:
+        ids = [bytes(id) for id, *_ in group.pending_records()] if group is not None else []
+        return self._some(ids) or self._entry_ids(stream)
+
+    def _some(self, ids: list[bytes]) -> list[bytes]:
+        return self._random.sample(ids, min(len(ids), self._random.choice((1, 1, 2, 5))))
+
+    def _group(self, stream: Stream) -> tuple[bytes, Group | None]:
+        name = self._random.choice([group.name for group in stream.group_list()] or [self._random.choice(GROUPS)])
+        return name, stream.group(name)
+
+    def _consumer(self) -> bytes:
+        return self._random.choice(CONSUMERS)
+
+    def _known_consumer(self, group: Group | None) -> bytes | None:
+        names = [consumer.name for consumer in group.consumer_list()] if group is not None else []
+        return self._random.choice(names) if names else None
+
+    def _fields(self) -> list[bytes]:
+        size = self._random.choice((1, 8, 30, 200, 490))
+        return [b"f", self._random.randbytes(size), *([b"name", b"value"] if self._chance(0.3) else [])]
+
+    def _trimming(self) -> list[bytes]:
+        if self._chance(0.7):
+            return [b"MAXLEN", self._random.choice((b"=", b"~")), b"%d" % self._random.randint(3, 25)]
+        return [b"MINID", self._random.choice((b"=", b"~")), b"%d" % self._random.randint(1, 10**13)]
+
+    # --- entries ---------------------------------------------------------------------------------------------------
+
+    def _xadd(self, key: bytes, stream: Stream) -> Command:
+        options: list[bytes] = []
+        if self._chance(0.1):
+            options.append(b"NOMKSTREAM")
+        if self._chance(0.15):
+            options.append(self._random.choice(POLICIES))
+        if self._chance(0.5):
+            options += self._trimming()
+        if self._chance(0.1):
+            iid = b"%d" % self._random.randint(1, 9)
+            return [b"XADD", key, *options, b"IDMP", b"producer", iid, b"*", *self._fields()]
+        if self._chance(0.05):
+            return [b"XADD", key, *options, b"IDMPAUTO", b"producer", b"*", b"f", b"%d" % self._random.randint(1, 3)]
+        last = stream.last_id
+        explicit = b"%d-%d" % (last.ms + self._random.choice((0, 1, 7)), last.seq + 1)
+        return [b"XADD", key, *options, b"*" if self._chance(0.6) else explicit, *self._fields()]
+
+    def _xdel(self, key: bytes, stream: Stream) -> Command:
+        return [b"XDEL", key, *self._entry_ids(stream)]
+
+    def _xdelex(self, key: bytes, stream: Stream) -> Command:
+        ids = self._entry_ids(stream)
+        return [b"XDELEX", key, self._random.choice(POLICIES), b"IDS", b"%d" % len(ids), *ids]
+
+    def _xtrim(self, key: bytes, _stream: Stream) -> Command:
+        return [b"XTRIM", key, *self._trimming(), *([self._random.choice(POLICIES)] if self._chance(0.3) else [])]
+
+    def _xsetid(self, key: bytes, stream: Stream) -> Command:
+        last = b"%d-%d" % (stream.last_id.ms + 1, self._random.randint(0, 3))
+        if self._chance(0.5):
+            return [b"XSETID", key, last]
+        added = b"%d" % (stream.entries_added + self._random.randint(0, 5))
+        return [b"XSETID", key, last, b"ENTRIESADDED", added, b"MAXDELETEDID", bytes(stream.max_deleted_id)]
+
+    # --- groups ----------------------------------------------------------------------------------------------------
+
+    def _xgroup(self, key: bytes, stream: Stream) -> Command:
+        name = self._random.choice(GROUPS)
+        start = self._random.choice((b"0", b"$", *self._entry_ids(stream)))
+        position = [b"ENTRIESREAD", b"%d" % self._random.randint(0, 9)] if self._chance(0.3) else []
+        kind = self._random.randrange(12)
+        if kind < 5 or not stream.group_list():
+            return [b"XGROUP", b"CREATE", key, name, start, b"MKSTREAM", *position]
+        if kind < 7:
+            return [b"XGROUP", b"SETID", key, name, start, *position]
+        if kind < 8:
+            return [b"XGROUP", b"DESTROY", key, name]
+        return [b"XGROUP", self._random.choice((b"CREATECONSUMER", b"DELCONSUMER")), key, name, self._consumer()]
+
+    def _xreadgroup(self, key: bytes, stream: Stream) -> Command:
+        name, _ = self._group(stream)
+        options = [b"COUNT", b"%d" % self._random.randint(1, 4)] if self._chance(0.7) else []
+        if self._chance(0.15):
+            options += [b"BLOCK", b"%d" % self._random.choice((0, 50))]
+        if self._chance(0.15):
+            options.append(b"NOACK")
+        if self._chance(0.15):
+            options += [b"CLAIM", b"%d" % self._random.choice((0, 300))]
+        keys = [key] if self._chance(0.8) else list(STREAMS[:2])
+        return [b"XREADGROUP", b"GROUP", name, self._consumer(), *options, b"STREAMS", *keys, *[b">"] * len(keys)]
+
+    def _xack(self, key: bytes, stream: Stream) -> Command:
+        name, group = self._group(stream)
+        return [b"XACK", key, name, *self._pending_ids(group, stream)]
+
+    def _xackdel(self, key: bytes, stream: Stream) -> Command:
+        name, group = self._group(stream)
+        ids = self._pending_ids(group, stream)
+        return [b"XACKDEL", key, name, self._random.choice(POLICIES), b"IDS", b"%d" % len(ids), *ids]
+
+    def _xnack(self, key: bytes, stream: Stream) -> Command:
+        name, group = self._group(stream)
+        ids = self._pending_ids(group, stream)
+        options = [b"RETRYCOUNT", b"3"] if self._chance(0.2) else []
+        options += [b"FORCE"] if self._chance(0.2) else []
+        mode = self._random.choice((b"SILENT", b"FAIL", b"FATAL"))
+        return [b"XNACK", key, name, mode, b"IDS", b"%d" % len(ids), *ids, *options]
+
+    def _xclaim(self, key: bytes, stream: Stream) -> Command:
+        name, group = self._group(stream)
+        consumer = self._known_consumer(group)
+        if consumer is None:
+            return self._xreadgroup(key, stream)
+        options = [b"RETRYCOUNT", b"%d" % self._random.randint(0, 9)] if self._chance(0.2) else []
+        options += [b"IDLE", b"100"] if self._chance(0.2) else []
+        options += [self._random.choice((b"FORCE", b"JUSTID"))] if self._chance(0.4) else []
+        options += [b"LASTID", *self._entry_ids(stream)[:1]] if self._chance(0.2) else []
+        idle = self._random.choice((b"0", b"0", b"200"))
+        return [b"XCLAIM", key, name, consumer, idle, *self._pending_ids(group, stream), *options]
+
+    def _xautoclaim(self, key: bytes, stream: Stream) -> Command:
+        name, group = self._group(stream)
+        consumer = self._known_consumer(group)
+        if consumer is None:
+            return self._xreadgroup(key, stream)
+        options = [b"COUNT", b"2"] if self._chance(0.5) else []
+        idle = self._random.choice((b"0", b"200"))
+        return [b"XAUTOCLAIM", key, name, consumer, idle, b"0", *options]
+
+    # --- other values and whole keys -------------------------------------------------------------------------------
+
+    def _other(self, _key: bytes, _stream: Stream) -> Command:
+        text = b"%d" % self._random.randint(1, 99)
+        return self._random.choice(
+            (
+                [b"SET", b"text", text, *([b"PX", b"%d" % self._random.randint(1, 2000)] if self._chance(0.3) else [])],
+                [b"LPUSH", b"list", text, text],
+                [b"RPOP", b"list"],
+                [b"SADD", b"set", text],
+                [b"SREM", b"set", text],
+            )
+        )
+
+    def _removal(self, key: bytes, _stream: Stream) -> Command:
+        return self._random.choice(([b"DEL", key, b"text"], [b"RENAME", b"s2", b"s3"], [b"MOVE", b"s3", b"1"]))
+
+    def _expiry(self, _key: bytes, _stream: Stream) -> Command:
+        key = self._random.choice(OTHERS)
+        if self._chance(0.2):
+            return [b"PERSIST", key]
+        return [b"PEXPIRE", key, b"%d" % self._random.choice((1, 500, 3000, 100_000))]
