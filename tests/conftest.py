@@ -80,7 +80,10 @@ def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis
     port = free_port()
     directory: Path = tmp_path_factory.mktemp("headrace")
     process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--enable-debug-command", "yes"],
+        [
+            *(sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port)),
+            *("--appendonly", "no", "--enable-debug-command", "yes"),
+        ],
         cwd=directory,
         stdout=subprocess.DEVNULL,
     )

@@ -29,7 +29,7 @@ class MemoryDisk(Disk):
         self._open[file] = self._find(path)
         return file
 
-    def write(self, file: int, data: bytes | memoryview) -> int:
+    def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         self._open[file] += data
         return len(data)
 

@@ -201,7 +201,7 @@ def test_a_directory_in_use_is_said_to_be_and_not_repaired(tmp_path: Path) -> No
 
 
 def test_each_length_of_the_last_file_is_repaired_to_what_start_up_makes_of_it() -> None:
-    for size in range(len(WHOLE[INCREMENT_PATH])):
+    for size in range(0, len(WHOLE[INCREMENT_PATH]), 1 if LONG else 3):
         files = WHOLE | {INCREMENT_PATH: WHOLE[INCREMENT_PATH][:size]}
         copy, left = repaired(files)
         assert left == []
@@ -217,7 +217,7 @@ def test_each_changed_byte_is_found_where_start_up_stumbles_and_the_copy_starts(
             files = WHOLE | {name: WHOLE[name][:at] + bytes([other]) + WHOLE[name][at + 1 :]}
             report, _ = checked(files)
             assert bool(report.problems) != starts_without_a_word(files), (at, other)
-            if not report.problems:
+            if not report.problems or (at % 3 and not LONG):
                 continue
             copy, left = repaired(files)
             if left:

@@ -10,7 +10,7 @@ from headrace.storage.disk import Disk
 class MiserlyDisk(Disk):
     """A disk that takes three bytes at a time."""
 
-    def write(self, file: int, data: bytes | memoryview) -> int:
+    def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         return super().write(file, data[:3])
 
 

@@ -166,7 +166,7 @@ class RecordingDisk(Disk):
         self.done.append(f"create {path.name}")
         return super().create(path, replace=replace)
 
-    def append(self, file: int, data: bytes | memoryview) -> None:
+    def append(self, file: int, data: bytes | bytearray | memoryview) -> None:
         self.done.append(f"append {len(data)}")
         super().append(file, data)
 
@@ -193,6 +193,7 @@ def test_a_manifest_is_whole_and_synced_before_it_has_its_name(tmp_path: Path) -
         "create temp-m.manifest",
         f"append {len(manifest.text())}",
         "sync",
+        "sync directory",
         "rename temp-m.manifest m.manifest",
         "sync directory",
     ]

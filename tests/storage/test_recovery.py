@@ -162,6 +162,13 @@ def test_what_has_expired_is_left_out_of_a_snapshot_and_kept_in_a_base(tmp_path:
     assert content(engine).keys() == {(0, b"new"), (0, b"old")}
 
 
+def test_what_is_behind_the_end_of_a_snapshot_is_told(tmp_path: Path) -> None:
+    write_files(tmp_path, {"dump.rdb": snapshot(replayed(BASE)) + b"more"})
+    engine, _, told = load(tmp_path, appendonly="no")
+    assert content(engine) == content(replayed(BASE))
+    assert told == [f"There are 4 bytes behind the end of the snapshot {tmp_path / 'dump.rdb'}; not loaded."]
+
+
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -424,7 +431,7 @@ def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
             self._count()
             return super().create(path, replace=replace)
 
-        def append(self, file: int, data: bytes | memoryview) -> None:
+        def append(self, file: int, data: bytes | bytearray | memoryview) -> None:
             self._count()
             super().append(file, data)
 

@@ -1,0 +1,125 @@
+"""kill -9, again and again on the same directory: what was acknowledged is there after each of them."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import redis
+
+from campaign import LONG, SEED
+from server.acknowledged_load import Load
+from server.raw_client import encode
+from server.server_process import ServerProcess
+
+KILLS = 200 if LONG else 20
+
+
+def connect(server: ServerProcess) -> redis.Redis:
+    return redis.Redis(port=server.port, protocol=2, decode_responses=True, socket_timeout=20, retry=None)
+
+
+def kill(server: ServerProcess) -> None:
+    server.process.kill()
+    server.process.wait(10)
+
+
+def children_of(server: ServerProcess) -> list[int]:
+    text = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def test_what_was_acknowledged_survives_kill_after_kill(tmp_path: Path) -> None:
+    seed = SEED if SEED is not None else 4
+    chance, load = random.Random(seed), Load(seed)
+    counts = []
+    for number in range(KILLS):
+        with ServerProcess(tmp_path) as server:
+            with server.client() as client:
+                load.check(client) if number else load.prepare(client)
+            with load.running(lambda server=server: connect(server)):
+                time.sleep(chance.uniform(0.1, 0.35))
+                kill(server)
+        counts.append(load.acknowledged)
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        load.check(client)
+    print(f"{KILLS} kills, {load.acknowledged} acknowledged operations")
+    assert all(earlier < later for earlier, later in zip(counts, counts[1:], strict=False)), counts
+    assert load.acknowledged > 100 * KILLS
+
+
+def fill(server: ServerProcess, begin: int, end: int) -> None:
+    """Add entries begin-1 … up to end, all in one pipeline; return when they are acknowledged."""
+    requests = [encode([b"XADD", b"s", b"%d-1" % n, b"n", b"%d" % n]) for n in range(begin, end)]
+    replies = b"".join(b"$%d\r\n%d-1\r\n" % (len(str(n)) + 2, n) for n in range(begin, end))
+    with server.raw() as client:
+        for at in range(0, len(requests), 10_000):
+            client.send_raw(b"".join(requests[at : at + 10_000]))
+        assert client.exactly(len(replies)) == replies
+
+
+def assert_filled(client: redis.Redis, end: int) -> None:
+    assert client.xlen("s") == end - 1
+    assert [entry_id for entry_id, _ in client.xrange("s", count=100)] == [f"{n}-1" for n in range(1, 101)]
+    assert client.xinfo_stream("s")["last-generated-id"] == f"{end - 1}-1"
+
+
+def test_a_kill_in_the_middle_of_a_rewrite_loses_nothing(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        fill(server, 1, 100_001)
+        with server.client() as client:
+            client.bgrewriteaof()
+            (child,) = children_of(server)
+            temporary = tmp_path / "appendonlydir" / f"temp-rewriteaof-{server.process.pid}.rdb"
+            while not temporary.exists():
+                assert client.info("persistence")["aof_rewrite_in_progress"] == 1, "the rewrite was too fast to be seen"
+            os.kill(child, signal.SIGSTOP)
+            try:
+                fill(server, 100_001, 101_001)
+                assert client.info("persistence")["aof_rewrite_in_progress"] == 1
+                kill(server)
+                with ServerProcess(tmp_path) as again, again.client() as other:
+                    assert_filled(other, 101_001)
+                    assert not temporary.exists()
+                    other.bgrewriteaof()
+                    fill(again, 101_001, 101_101)
+                    again.await_log("Background AOF rewrite finished")
+                    kill(again)
+            finally:
+                os.kill(child, signal.SIGKILL)
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        assert_filled(client, 101_101)
+
+
+def test_kills_while_loading_lose_nothing(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        fill(server, 1, 50_001)
+        with server.client() as client:
+            client.bgrewriteaof()
+        server.await_log("Background AOF rewrite finished")
+        fill(server, 50_001, 250_001)
+        kill(server)
+    loading = 0
+    for delay_ms in (0, 1, 5, 20):
+        starting = ServerProcess(tmp_path)
+        try:
+            loading += sees_loading(starting)
+            time.sleep(delay_ms / 1000)
+        finally:
+            kill(starting)
+    assert loading > 0
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        assert_filled(client, 250_001)
+
+
+def sees_loading(server: ServerProcess) -> bool:
+    """Ask as soon as it can be asked."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            with server.client() as client:
+                return bool(client.info("persistence")["loading"])
+        except redis.ConnectionError:
+            time.sleep(0.002)
+    raise AssertionError(f"the server does not answer:\n{server.log}")
