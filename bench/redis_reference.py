@@ -1,4 +1,4 @@
-"""A private redis-server to compare with: its own port, directory and life, no persistence.
+"""A private redis-server to compare with: its own port, directory and life; no persistence, unless asked for.
 
 Commands are sent without waiting for replies (CLIENT REPLY OFF), so that filling it with a million entries takes
 seconds; the caller checks afterwards that everything arrived.
@@ -70,15 +70,18 @@ class RedisReference:
         return int(self.client.memory_usage(key, samples=0) or 0)
 
 
+IN_MEMORY = ("--save", "", "--appendonly", "no")
+
+
 @contextmanager
-def running(*command: str) -> Iterator[RedisReference]:
+def running(*command: str, settings: tuple[str, ...] = IN_MEMORY) -> Iterator[RedisReference]:
     """Start a server that takes redis-server's flags, on a port and in a directory of its own; stop it at the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
         process = subprocess.Popen(
-            [*command, "--port", str(port), "--dir", directory, "--save", "", "--appendonly", "no"],
+            [*command, "--port", str(port), "--dir", directory, *settings],
             stdout=subprocess.DEVNULL,
         )
         client = redis.Redis(port=port)
@@ -96,6 +99,6 @@ def running(*command: str) -> Iterator[RedisReference]:
             process.wait(10)
 
 
-def redis_reference() -> AbstractContextManager[RedisReference]:
+def redis_reference(settings: tuple[str, ...] = IN_MEMORY) -> AbstractContextManager[RedisReference]:
     """Start this machine's redis-server, and stop it at the end."""
-    return running("redis-server", "--bind", "127.0.0.1")
+    return running("redis-server", "--bind", "127.0.0.1", settings=settings)

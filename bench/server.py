@@ -31,7 +31,7 @@ from pathlib import Path
 import redis
 
 from bench.harness import Report, Row, median, report, spread
-from bench.redis_reference import RedisReference, packed, redis_reference, redis_version, running
+from bench.redis_reference import IN_MEMORY, RedisReference, packed, redis_reference, redis_version, running
 
 ROUNDS = 6
 CLIENTS = 50
@@ -207,9 +207,9 @@ def wake(port: int, pid: int) -> Row:
 # --- the servers -----------------------------------------------------------------------------------------------
 
 
-def headrace() -> AbstractContextManager[RedisReference]:
+def headrace(settings: tuple[str, ...] = IN_MEMORY) -> AbstractContextManager[RedisReference]:
     """Start our server as redis_reference starts the other."""
-    return running(str(Path(sys.executable).with_name("headrace")), "serve")
+    return running(str(Path(sys.executable).with_name("headrace")), "serve", settings=settings)
 
 
 def fill(server: RedisReference) -> None:
