@@ -18,21 +18,19 @@ Not thread-safe. A MemoryError leaves what was written before the call as it was
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Free
-from libc.string cimport memmove, strlen
+from libc.string cimport memmove
 
 from headrace.core.listpack cimport LP_DECIMAL_MAX, text_of
 from headrace.core.memory cimport reallocate, release
 from headrace.core.stream_id cimport ID_TEXT_MAX, write_text
+
+from headrace.protocol.doubles import double_text
 
 cdef enum:
     BUFFER_SMALL = 4 * 1024
     CHUNK = 64 * 1024
 
 cdef bytes ON_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
-
-cdef extern from "Python.h":
-    char *PyOS_double_to_string(double value, char format, int precision, int flags, int *kind) except NULL
 
 
 @cython.final
@@ -305,11 +303,3 @@ cdef class ReplyWriter:
             if shrunk != NULL:
                 self.data = shrunk
                 self.capacity = BUFFER_SMALL
-
-
-cdef bytes double_text(double value):
-    cdef char *text = PyOS_double_to_string(value, c"r", 0, 0, NULL)
-    try:
-        return text[:strlen(text)]
-    finally:
-        PyMem_Free(text)
