@@ -14,38 +14,82 @@ _ADDED_TO = ("RW", "insert")
 _CHANGED = ("RW", "update")
 _TAKEN_FROM = ("RW", "delete")
 _TAKEN_AND_SHOWN = ("RW", "access", "delete")
+_CHANGED_AND_SHOWN = ("RW", "access", "update")
+_OVERWRITTEN = ("OW", "update")
+_NEWLY_WRITTEN = ("OW", "insert")
 
 KeyAccess = tuple[str, ...]
 NOT_KEY: Final = ("not_key",)  # what only looks like one, so that a cluster sends it to the right shard
 
 # One for all keys of the command, or one for each. Others: SHOWN where the command reads, CHANGED where it writes.
 _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
+    b"append": (_ADDED_TO,),
+    b"blmove": (_TAKEN_AND_SHOWN, _ADDED_TO),
+    b"blmpop": (_TAKEN_AND_SHOWN,),
     b"blpop": (_TAKEN_AND_SHOWN,),
     b"brpop": (_TAKEN_AND_SHOWN,),
-    b"copy": (_SHOWN, ("OW", "update")),
+    b"brpoplpush": (_TAKEN_AND_SHOWN, _ADDED_TO),
+    b"bzmpop": (_TAKEN_AND_SHOWN,),
+    b"bzpopmax": (_TAKEN_AND_SHOWN,),
+    b"bzpopmin": (_TAKEN_AND_SHOWN,),
+    b"copy": (_SHOWN, _OVERWRITTEN),
+    b"decr": (_CHANGED_AND_SHOWN,),
+    b"decrby": (_CHANGED_AND_SHOWN,),
     b"del": (("RM", "delete"),),
     b"exists": (_UNREAD,),
+    b"getdel": (_TAKEN_AND_SHOWN,),
+    b"getex": (_CHANGED_AND_SHOWN,),
+    b"getset": (_CHANGED_AND_SHOWN,),
+    b"hdel": (_TAKEN_FROM,),
+    b"hexists": (_UNREAD,),
+    b"hincrby": (_CHANGED_AND_SHOWN,),
+    b"hincrbyfloat": (_CHANGED_AND_SHOWN,),
+    b"hlen": (_UNREAD,),
+    b"hsetnx": (_ADDED_TO,),
+    b"hstrlen": (_UNREAD,),
+    b"incr": (_CHANGED_AND_SHOWN,),
+    b"incrby": (_CHANGED_AND_SHOWN,),
+    b"incrbyfloat": (_CHANGED_AND_SHOWN,),
+    b"linsert": (_ADDED_TO,),
     b"llen": (_UNREAD,),
+    b"lmove": (_TAKEN_AND_SHOWN, _ADDED_TO),
+    b"lmpop": (_TAKEN_AND_SHOWN,),
     b"lpop": (_TAKEN_AND_SHOWN,),
     b"lpush": (_ADDED_TO,),
+    b"lpushx": (_ADDED_TO,),
+    b"lrem": (_TAKEN_FROM,),
+    b"ltrim": (_TAKEN_FROM,),
     b"memory|usage": (_UNREAD,),
-    b"move": (("RW", "access", "update"),),
+    b"move": (_CHANGED_AND_SHOWN,),
+    b"mset": (_OVERWRITTEN,),
+    b"msetnx": (_NEWLY_WRITTEN,),
     b"object|encoding": (_UNREAD,),
     b"object|freq": (_UNREAD,),
     b"object|idletime": (_UNREAD,),
     b"object|refcount": (_UNREAD,),
-    b"rename": (_TAKEN_AND_SHOWN, ("OW", "update")),
-    b"renamenx": (_TAKEN_AND_SHOWN, ("OW", "insert")),
-    b"restore": (("OW", "update"),),
+    b"psetex": (_OVERWRITTEN,),
+    b"rename": (_TAKEN_AND_SHOWN, _OVERWRITTEN),
+    b"renamenx": (_TAKEN_AND_SHOWN, _NEWLY_WRITTEN),
+    b"restore": (_OVERWRITTEN,),
     b"rpop": (_TAKEN_AND_SHOWN,),
+    b"rpoplpush": (_TAKEN_AND_SHOWN, _ADDED_TO),
     b"rpush": (_ADDED_TO,),
+    b"rpushx": (_ADDED_TO,),
     b"sadd": (_ADDED_TO,),
     b"scard": (_UNREAD,),
+    b"sdiffstore": (_OVERWRITTEN, _SHOWN),
     b"set": (("RW", "access", "update", "variable_flags"),),
+    b"setex": (_OVERWRITTEN,),
+    b"setnx": (_NEWLY_WRITTEN,),
+    b"sinterstore": (_CHANGED, _SHOWN),
     b"sismember": (_UNREAD,),
+    b"smove": (_TAKEN_AND_SHOWN, _ADDED_TO),
+    b"spop": (_TAKEN_AND_SHOWN,),
     b"spublish": (NOT_KEY,),
     b"srem": (_TAKEN_FROM,),
     b"ssubscribe": (NOT_KEY,),
+    b"strlen": (_UNREAD,),
+    b"sunionstore": (_OVERWRITTEN, _SHOWN),
     b"sunsubscribe": (NOT_KEY,),
     b"touch": (_UNREAD,),
     b"type": (_UNREAD,),
@@ -62,10 +106,39 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"xlen": (_UNREAD,),
     b"xreadgroup": (_SHOWN,),
     b"xtrim": (_TAKEN_FROM,),
+    b"zcard": (_UNREAD,),
+    b"zdiffstore": (_OVERWRITTEN, _SHOWN),
+    b"zincrby": (_CHANGED_AND_SHOWN,),
+    b"zinterstore": (_OVERWRITTEN, _SHOWN),
+    b"zmpop": (_TAKEN_AND_SHOWN,),
+    b"zpopmax": (_TAKEN_AND_SHOWN,),
+    b"zpopmin": (_TAKEN_AND_SHOWN,),
+    b"zrangestore": (_OVERWRITTEN, _SHOWN),
+    b"zrem": (_TAKEN_FROM,),
+    b"zremrangebylex": (_TAKEN_FROM,),
+    b"zremrangebyrank": (_TAKEN_FROM,),
+    b"zremrangebyscore": (_TAKEN_FROM,),
+    b"zunionstore": (_OVERWRITTEN, _SHOWN),
 }
 
 # Commands whose keys follow a word: the word, and from where to look for it.
 _KEYWORDS: Final[dict[bytes, tuple[bytes, int]]] = {b"xread": (b"STREAMS", 1), b"xreadgroup": (b"STREAMS", 4)}
+
+# Commands whose keys, or the last of them, follow their number: its place.
+_KEY_NUMBERS: Final[dict[bytes, int]] = {
+    b"blmpop": 2,
+    b"bzmpop": 2,
+    b"lmpop": 1,
+    b"sintercard": 1,
+    b"zdiff": 1,
+    b"zdiffstore": 2,
+    b"zinter": 1,
+    b"zintercard": 1,
+    b"zinterstore": 2,
+    b"zmpop": 1,
+    b"zunion": 1,
+    b"zunionstore": 2,
+}
 
 _VARIES = "nondeterministic_output"
 _ANY_ORDER = "nondeterministic_output_order"
@@ -74,6 +147,7 @@ _ALL_SHARDS = "request_policy:all_shards"
 _BY_SHARD = "request_policy:multi_shard"
 _ALL_SUCCEEDED = "response_policy:all_succeeded"
 _SUM = "response_policy:agg_sum"
+_LEAST = "response_policy:agg_min"
 _SPECIAL = "response_policy:special"
 
 _TIPS: Final[dict[bytes, tuple[str, ...]]] = {
@@ -97,6 +171,11 @@ _TIPS: Final[dict[bytes, tuple[str, ...]]] = {
     b"flushall": (_ALL_SHARDS, _ALL_SUCCEEDED),
     b"flushdb": (_ALL_SHARDS, _ALL_SUCCEEDED),
     b"function|flush": (_ALL_SHARDS, _ALL_SUCCEEDED),
+    b"hgetall": (_ANY_ORDER,),
+    b"hkeys": (_ANY_ORDER,),
+    b"hrandfield": (_VARIES,),
+    b"hscan": (_VARIES,),
+    b"hvals": (_ANY_ORDER,),
     b"info": (_VARIES, _ALL_SHARDS, _SPECIAL),
     b"keys": (_ALL_SHARDS, _ANY_ORDER),
     b"lastsave": (_VARIES,),
@@ -110,6 +189,9 @@ _TIPS: Final[dict[bytes, tuple[str, ...]]] = {
     b"memory|malloc-stats": (_VARIES, _ALL_SHARDS, _SPECIAL),
     b"memory|purge": (_ALL_SHARDS, _ALL_SUCCEEDED),
     b"memory|stats": (_VARIES, _ALL_SHARDS, _SPECIAL),
+    b"mget": (_BY_SHARD,),
+    b"mset": (_BY_SHARD, _ALL_SUCCEEDED),
+    b"msetnx": (_BY_SHARD, _LEAST),
     b"object|encoding": (_VARIES,),
     b"object|freq": (_VARIES,),
     b"object|idletime": (_VARIES,),
@@ -119,21 +201,29 @@ _TIPS: Final[dict[bytes, tuple[str, ...]]] = {
     b"randomkey": (_ALL_SHARDS, _VARIES),
     b"scan": (_VARIES, "request_policy:special"),
     b"script|flush": (_ALL_NODES, _ALL_SUCCEEDED),
+    b"sdiff": (_ANY_ORDER,),
+    b"sinter": (_ANY_ORDER,),
     b"slowlog|get": (_ALL_NODES, _VARIES),
     b"slowlog|len": (_ALL_NODES, _SUM, _VARIES),
     b"slowlog|reset": (_ALL_NODES, _ALL_SUCCEEDED),
     b"smembers": (_ANY_ORDER,),
+    b"spop": (_VARIES,),
+    b"srandmember": (_VARIES,),
+    b"sscan": (_VARIES,),
+    b"sunion": (_ANY_ORDER,),
     b"time": (_VARIES,),
     b"touch": (_BY_SHARD, _SUM),
     b"ttl": (_VARIES,),
     b"unlink": (_BY_SHARD, _SUM),
-    b"wait": (_ALL_SHARDS, "response_policy:agg_min"),
+    b"wait": (_ALL_SHARDS, _LEAST),
     b"xadd": (_VARIES,),
     b"xautoclaim": (_VARIES,),
     b"xclaim": (_VARIES,),
     b"xinfo|consumers": (_VARIES,),
     b"xpending": (_VARIES,),
     b"xtrim": (_VARIES,),
+    b"zrandmember": (_VARIES,),
+    b"zscan": (_VARIES,),
 }
 
 
@@ -152,3 +242,8 @@ def key_access(command: Command) -> tuple[KeyAccess, ...]:
 def key_word(command: Command) -> tuple[bytes, int] | None:
     """Find the word in front of the keys, and from where to look for it; None where keys have fixed places."""
     return _KEYWORDS.get(command.name)
+
+
+def key_number(command: Command) -> int | None:
+    """Find the place of the number in front of the keys; None where they have fixed places."""
+    return _KEY_NUMBERS.get(command.name)

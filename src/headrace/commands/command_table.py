@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_word, tips_of
+from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_number, key_word, tips_of
 from headrace.commands.help import reply_help
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.commands.table import TABLE, command
@@ -33,15 +33,17 @@ _FLAG_NAMES: Final = (
     (Flag.ALLOW_BUSY, b"allow_busy"),
 )
 _CATEGORIES: Final = (
-    "keyspace", "read", "write", "set", "list", "string", "stream", "pubsub", "admin", "fast", "slow", "blocking",
-    "dangerous", "connection", "transaction", "scripting",
+    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "stream", "pubsub", "admin", "fast",
+    "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
 )  # fmt: skip
 _GROUP_CATEGORY: Final = {
     "generic": "keyspace",
     "connection": "connection",
+    "hash": "hash",
     "list": "list",
     "scripting": "scripting",
     "set": "set",
+    "sorted-set": "sortedset",
     "stream": "stream",
     "string": "string",
     "transactions": "transaction",
@@ -165,12 +167,15 @@ def _reply_words(reply: ReplyWriter, words: list[bytes]) -> None:
 
 
 def _reply_key_specs(reply: ReplyWriter, command: Command) -> None:
-    """Where keys are found, and how they are treated: one entry for all keys, or one for each."""
+    """Where keys are found, and how they are treated: one entry for all keys, or one for each and for the rest."""
     accesses = key_access(command)
     word = key_word(command)
+    numbered = key_number(command)
     first, last, step = command.keys or (0, 0, 0)
     reply.set(len(accesses))
     for i, access in enumerate(accesses):
+        is_last = i == len(accesses) - 1
+        index = first + i * step
         reply.map(3)
         reply.bulk(b"flags")
         _reply_words(reply, [flag.encode() for flag in access])
@@ -178,8 +183,12 @@ def _reply_key_specs(reply: ReplyWriter, command: Command) -> None:
             _reply_spec(reply, b"begin_search", b"keyword", {b"keyword": word[0], b"startfrom": word[1]})
             _reply_spec(reply, b"find_keys", b"range", {b"lastkey": -1, b"keystep": 1, b"limit": 2})
             continue
-        to_last = 0 if len(accesses) > 1 else last - first if last >= 0 else last
-        _reply_spec(reply, b"begin_search", b"index", {b"index": first + i * step})
+        if is_last and numbered is not None:
+            _reply_spec(reply, b"begin_search", b"index", {b"index": numbered})
+            _reply_spec(reply, b"find_keys", b"keynum", {b"keynumidx": 0, b"firstkey": 1, b"keystep": 1})
+            continue
+        to_last = 0 if not is_last else last - index if last >= 0 else last
+        _reply_spec(reply, b"begin_search", b"index", {b"index": index})
         _reply_spec(reply, b"find_keys", b"range", {b"lastkey": to_last, b"keystep": step, b"limit": 0})
 
 

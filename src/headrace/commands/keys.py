@@ -1,23 +1,18 @@
 """Keys of any type: removing, counting, finding and emptying."""
 
-import re
 from typing import Final
 
+from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan
 from headrace.commands.table import ALL, FIRST, command
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
-from headrace.engine.glob import Matcher, matcher
+from headrace.engine.glob import matcher
 from headrace.engine.keyspace import Database
 from headrace.engine.notifications import Event
 from headrace.engine.values import kind_of
 
-_DEFAULT_SCAN_COUNT: Final = 10
-
 # While CLIENT PAUSE keeps expired keys from being removed, there may be no other.
 _RANDOM_TRIES: Final = 100
-
-# What C's strtoul takes without a blank in front; it negates modulo 2^64, and an empty text is 0.
-_CURSOR: Final = re.compile(rb"([+-]?)(\d+)|")
 
 
 # --- removing and counting -------------------------------------------------------------------------------------
@@ -80,32 +75,6 @@ def keys(call: Call) -> None:
         call.reply.bulk(key)
 
 
-def _read_cursor(text: bytes) -> int:
-    # A number ends where C text does.
-    found = _CURSOR.fullmatch(text.split(b"\0", 1)[0])
-    if found is None or int(found[2] or 0) >= 1 << 64:
-        raise CommandError(b"ERR invalid cursor")
-    return int((found[1] or b"") + (found[2] or b"0")) % (1 << 64)
-
-
-def _read_scan_options(call: Call) -> tuple[int, Matcher | None, bytes | None]:
-    """Read COUNT, MATCH and TYPE."""
-    count, matches, kind = _DEFAULT_SCAN_COUNT, None, None
-    for at in range(2, call.argc, 2):
-        option = call.argv[at].lower()
-        if at + 1 == call.argc or option not in (b"count", b"match", b"type"):
-            raise CommandError(SYNTAX)
-        if option == b"count":
-            count = call.integer(at + 1)
-            if count < 1:
-                raise CommandError(SYNTAX)
-        elif option == b"match":
-            matches = matcher(call.argv[at + 1])
-        else:
-            kind = call.argv[at + 1].lower()
-    return count, matches, kind
-
-
 @command(
     "scan cursor [MATCH pattern] [COUNT count] [TYPE type]", arity=-2, flags=Flag.READ, since="2.8.0", group="generic"
 )
@@ -114,18 +83,14 @@ def scan(call: Call) -> None:
 
     COUNT is how many keys are looked at; those that MATCH and TYPE leave out are not replied.
     """
-    cursor = _read_cursor(call.argv[1])
-    count, matches, kind = _read_scan_options(call)
-    following, found = call.db.scan(cursor, count)
-    if matches is not None:
-        found = [key for key in found if matches(key)]
+    cursor = read_cursor(call.argv[1])
+    options = read_scan_options(call, 2, kinds=True)
+    following, found = call.db.scan(cursor, options.count)
+    if options.matches is not None:
+        found = [key for key in found if options.matches(key)]
     kinds = [(key, kind_of(call.engine.peek(call.db, key))) for key in found]
-    found = [key for key, is_kind in kinds if is_kind == kind or (kind is None and is_kind != b"none")]
-    call.reply.array(2)
-    call.reply.bulk(b"%d" % following)
-    call.reply.array(len(found))
-    for key in found:
-        call.reply.bulk(key)
+    wanted = options.kind
+    reply_scan(call, following, [key for key, kind in kinds if kind == wanted or (wanted is None and kind != b"none")])
 
 
 @command("randomkey", arity=1, flags=Flag.READ, since="1.0.0", group="generic")

@@ -2,49 +2,61 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Sized
+from itertools import chain, islice
 from typing import Final
 
+from headrace.commands.arguments import integer_of
 from headrace.commands.help import reply_help
 from headrace.commands.table import SECOND, command, container
+from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
+from headrace.engine.config import Config
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
-_LONGEST_INTEGER: Final = 20
 _LONGEST_EMBEDDED: Final = 44
-_LARGEST_PACKED_LIST: Final = 8192
-_LARGEST_INTSET: Final = 512
-_LARGEST_PACKED_SET: Final = 128
-_LONGEST_PACKED_MEMBER: Final = 64
 _DEFAULT_SAMPLES: Final = 5
+
+# What a list packs together at most, by its number in list-max-listpack-size, or in any case.
+_PACKED_BYTES: Final = {-1: 4096, -2: 8192, -3: 16384, -4: 32768, -5: 65536}
+_ALWAYS_PACKED_BYTES: Final = 8192
 
 # What a key takes in a database beside its name and value: its places in three dictionaries and two lists.
 _KEY_OVERHEAD: Final = 200
 
 
-def _is_integer(text: bytes) -> bool:
-    """Tell whether a text is what a signed 64-bit integer prints as."""
-    if not 0 < len(text) <= _LONGEST_INTEGER or not (text.isdigit() or (text[:1] == b"-" and text[1:].isdigit())):
-        return False
-    return b"%d" % int(text) == text and -(2**63) <= int(text) < 2**63
-
-
-def _encoding_of(value: object) -> bytes:
-    """Name the encoding that Redis would keep the value in."""
+def _encoding_of(value: object, config: Config) -> bytes:
+    """Name the encoding that Redis would keep the value in, made anew."""
     if isinstance(value, bytes):
-        if _is_integer(value):
+        if integer_of(value) is not None:
             return b"int"
         return b"embstr" if len(value) <= _LONGEST_EMBEDDED else b"raw"
     if isinstance(value, deque):
-        return b"listpack" if sum(len(element) + 2 for element in value) <= _LARGEST_PACKED_LIST else b"quicklist"
+        return b"listpack" if _list_is_packed(value, config["list-max-listpack-size"]) else b"quicklist"
     if isinstance(value, set):
-        if len(value) <= _LARGEST_INTSET and all(map(_is_integer, value)):
+        if len(value) <= config["set-max-intset-entries"] and all(integer_of(member) is not None for member in value):
             return b"intset"
-        packed = len(value) <= _LARGEST_PACKED_SET and all(len(member) <= _LONGEST_PACKED_MEMBER for member in value)
-        return b"listpack" if packed else b"hashtable"
+        return b"listpack" if _is_packed("set", value, value, config) else b"hashtable"
+    if isinstance(value, dict):
+        return b"listpack" if _is_packed("hash", value, chain(value, value.values()), config) else b"hashtable"
+    if isinstance(value, SortedSet):
+        return b"listpack" if _is_packed("zset", value, value, config) else b"skiplist"
     return b"stream"
+
+
+def _is_packed(kind: str, value: Sized, texts: Iterable[bytes], config: Config) -> bool:
+    """Tell whether a collection has few enough elements, and short ones, for one listpack."""
+    longest = config[f"{kind}-max-listpack-value"]
+    return len(value) <= config[f"{kind}-max-listpack-entries"] and all(len(text) <= longest for text in texts)
+
+
+def _list_is_packed(value: deque[bytes], limit: int) -> bool:
+    """Tell whether a list fits into one node, which is limited to so many elements, or below 0 to some size."""
+    size = sum(len(element) + 2 for element in value)
+    if limit < 0:
+        return size <= _PACKED_BYTES[max(limit, -5)]
+    return len(value) <= max(limit, 1) and size <= _ALWAYS_PACKED_BYTES
 
 
 # --- OBJECT ----------------------------------------------------------------------------------------------------
@@ -59,7 +71,7 @@ def object_encoding(call: Call) -> None:
     if value is None:
         call.reply.null()
     else:
-        call.reply.bulk(_encoding_of(value))
+        call.reply.bulk(_encoding_of(value, call.engine.config))
 
 
 @command("object|freq key", arity=3, flags=Flag.READ, keys=SECOND, since="4.0.0", group="generic")
@@ -113,8 +125,10 @@ def _size_of_elements(elements: Iterable[bytes], count: int, samples: int) -> in
 def _size_of(value: object, samples: int) -> int:
     if isinstance(value, Stream):
         return value.memory_usage
-    if isinstance(value, deque | set):
-        return sys.getsizeof(value) + _size_of_elements(value, len(value), samples)
+    if isinstance(value, deque | set | dict | SortedSet):
+        elements = chain.from_iterable(value.items()) if isinstance(value, dict) else value
+        count = 2 * len(value) if isinstance(value, dict) else len(value)
+        return sys.getsizeof(value) + _size_of_elements(elements, count, samples)
     return sys.getsizeof(value)
 
 
@@ -122,7 +136,7 @@ def _size_of(value: object, samples: int) -> int:
 def memory_usage(call: Call) -> None:
     """Reply how many bytes a key and its value take; nil where there is no key.
 
-    Of lists and sets, so many elements are measured and the others estimated; 0 measures all.
+    Of a collection, so many elements are measured and the others estimated; 0 measures all.
     """
     samples = _DEFAULT_SAMPLES
     for at in range(3, call.argc, 2):

@@ -14,6 +14,8 @@ _TITLES: Final = {
     "string": "Strings",
     "list": "Lists",
     "set": "Sets",
+    "sorted-set": "Sorted sets",
+    "hash": "Hashes",
     "pubsub": "Publishing and subscribing",
     "transactions": "Transactions",
     "connection": "Connections",

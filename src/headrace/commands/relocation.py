@@ -7,6 +7,7 @@ that it leaves is woken as by a deletion.
 from collections import deque
 
 from headrace.commands.table import FIRST, FIRST_TWO, command
+from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
@@ -90,7 +91,7 @@ def renamenx(call: Call) -> None:
 
 def _copy_of(value: object) -> object:
     """Return a value that changes on its own."""
-    if isinstance(value, Stream | deque | set):
+    if isinstance(value, Stream | deque | set | dict | SortedSet):
         return value.copy()
     return value
 

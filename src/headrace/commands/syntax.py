@@ -21,9 +21,10 @@ _SIGNS: Final = {"=": "equal", "~": "approximately", "*": "auto-id", "$": "last-
 _KEYS: Final = frozenset({"key", "newkey", "source", "destination"})
 _INTEGERS: Final = frozenset(
     {
-        "bytes", "client-id", "count", "cursor", "db", "destination-db", "entries-added", "entries-read", "frequency",
-        "increment", "index", "index1", "index2", "milliseconds", "min-idle-time", "ms", "numids", "numreplicas",
-        "port", "protover", "samples", "seconds", "timeout", "ttl",
+        "bytes", "client-id", "count", "cursor", "db", "decrement", "destination-db", "entries-added", "entries-read",
+        "frequency", "increment", "index", "index1", "index2", "len", "limit", "milliseconds", "min-idle-time", "ms",
+        "num-matches", "numids", "numkeys", "numreplicas", "offset", "port", "protover", "rank", "samples", "seconds",
+        "timeout", "ttl",
     }
 )  # fmt: skip
 _TIMES: Final = frozenset({"unix-ms", "unix-time-milliseconds", "unix-time-seconds"})

@@ -2,9 +2,17 @@
 
 from collections import deque
 
+from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 
-KINDS: dict[type, bytes] = {Stream: b"stream", bytes: b"string", deque: b"list", set: b"set"}
+KINDS: dict[type, bytes] = {
+    Stream: b"stream",
+    bytes: b"string",
+    deque: b"list",
+    set: b"set",
+    dict: b"hash",
+    SortedSet: b"zset",
+}
 
 
 def kind_of(value: object) -> bytes:
