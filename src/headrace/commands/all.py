@@ -23,6 +23,7 @@ from headrace.commands import (
     stream_groups,
     stream_info,
     stream_reads,
+    string_edits,
     strings,
     transactions,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "stream_groups",
     "stream_info",
     "stream_reads",
+    "string_edits",
     "strings",
     "transactions",
 ]
