@@ -1,16 +1,22 @@
-"""Sets: adding, removing and looking. A set that becomes empty is gone."""
+"""Sets: adding, removing, looking, and members at random. A set that becomes empty is gone."""
 
-from headrace.commands.table import FIRST, command
+from typing import Final
+
+from headrace.commands.arguments import read_count
+from headrace.commands.held import note_change, set_at, settle_removal
+from headrace.commands.picking import pick, pick_one, read_picks
+from headrace.commands.replies import reply_members, reply_text, reply_texts
+from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan, reply_whole_scan
+from headrace.commands.table import FIRST, FIRST_TWO, command
 from headrace.engine.engine import Call, Flag
-from headrace.engine.errors import WRONG_TYPE, CommandError
+from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.notifications import Event
 
+_LOOK: Final = Flag.READ | Flag.FAST
+_REMOVE: Final = Flag.WRITE | Flag.FAST
 
-def _set(call: Call) -> set[bytes] | None:
-    value = call.value(1)
-    if value is not None and not isinstance(value, set):
-        raise CommandError(WRONG_TYPE)
-    return value
+
+# --- adding and removing ---------------------------------------------------------------------------------------
 
 
 @command(
@@ -23,65 +29,134 @@ def _set(call: Call) -> set[bytes] | None:
 )
 def sadd(call: Call) -> None:
     """Add members to a set, and reply how many are new."""
-    key = call.argv[1]
-    held = _set(call)
+    call.reply.integer(_add(call, call.argv[1], call.argv[2:]))
+
+
+def _add(call: Call, key: bytes, members: list[bytes]) -> int:
+    """Add members to a set, and return how many are new."""
+    held = set_at(call, key)
     if held is None:
         held = set()
         call.create(key, held)
     before = len(held)
-    held.update(call.argv[2:])
+    held.update(members)
     added = len(held) - before
     if added:
-        call.touch(key)
-        call.notify(Event.SET, b"sadd", key)
-        call.changed(added)
-    call.reply.integer(added)
+        note_change(call, key, Event.SET, b"sadd", added)
+    return added
 
 
-@command(
-    "srem key member [member ...]",
-    arity=-3,
-    flags=Flag.WRITE | Flag.FAST,
-    keys=FIRST,
-    since="1.0.0",
-    group="set",
-)
+@command("srem key member [member ...]", arity=-3, flags=_REMOVE, keys=FIRST, since="1.0.0", group="set")
 def srem(call: Call) -> None:
     """Remove members from a set, and reply how many there were."""
-    key = call.argv[1]
-    held = _set(call)
+    call.reply.integer(_remove(call, call.argv[1], call.argv[2:]))
+
+
+def _remove(call: Call, key: bytes, members: list[bytes]) -> int:
+    """Remove members from a set, and return how many there were."""
+    held = set_at(call, key)
     if held is None:
-        call.reply.integer(0)
-        return
+        return 0
     before = len(held)
-    held.difference_update(call.argv[2:])
+    held.difference_update(members)
     removed = before - len(held)
     if removed:
-        call.touch(key)
-        call.notify(Event.SET, b"srem", key)
-        call.changed(removed)
-    if not held:
-        call.delete(key)
-        call.notify(Event.GENERIC, b"del", key)
-    call.reply.integer(removed)
+        settle_removal(call, key, held, b"srem", removed)
+    return removed
+
+
+@command("smove source destination member", arity=4, flags=_REMOVE, keys=FIRST_TWO, since="1.0.0", group="set")
+def smove(call: Call) -> None:
+    """Move a member from one set to another and reply 1; 0 where it is none."""
+    source, target, member = call.argv[1:]
+    held = set_at(call, source)
+    if held is None or (set_at(call, target) is held) or member not in held:
+        call.reply.integer(held is not None and member in held)
+        return
+    _remove(call, source, [member])
+    _add(call, target, [member])
+    call.reply.integer(1)
+
+
+# --- looking ---------------------------------------------------------------------------------------------------
 
 
 @command("smembers key", arity=2, flags=Flag.READ, keys=FIRST, since="1.0.0", group="set")
 def smembers(call: Call) -> None:
     """Reply all members of a set, in no order."""
-    held = _set(call) or set()
-    call.reply.set(len(held))
-    for member in held:
-        call.reply.bulk(member)
+    reply_members(call, set_at(call, call.argv[1]) or set())
 
 
-@command("scard key", arity=2, flags=Flag.READ | Flag.FAST, keys=FIRST, since="1.0.0", group="set")
+@command("scard key", arity=2, flags=_LOOK, keys=FIRST, since="1.0.0", group="set")
 def scard(call: Call) -> None:
     """Reply how many members a set has; 0 where there is none."""
-    call.reply.integer(len(_set(call) or ()))
+    call.reply.integer(len(set_at(call, call.argv[1]) or ()))
 
 
-@command("sismember key member", arity=3, flags=Flag.READ | Flag.FAST, keys=FIRST, since="1.0.0", group="set")
+@command("sismember key member", arity=3, flags=_LOOK, keys=FIRST, since="1.0.0", group="set")
 def sismember(call: Call) -> None:
     """Reply 1 where the text is a member of the set, else 0."""
-    call.reply.integer(call.argv[2] in (_set(call) or ()))
+    call.reply.integer(call.argv[2] in (set_at(call, call.argv[1]) or ()))
+
+
+@command("smismember key member [member ...]", arity=-3, flags=_LOOK, keys=FIRST, since="6.2.0", group="set")
+def smismember(call: Call) -> None:
+    """Reply for each text 1 where it is a member of the set, else 0."""
+    held = set_at(call, call.argv[1]) or set()
+    call.reply.array(call.argc - 2)
+    for member in call.argv[2:]:
+        call.reply.integer(member in held)
+
+
+@command(
+    "sscan key cursor [MATCH pattern] [COUNT count]", arity=-3, flags=Flag.READ, keys=FIRST, since="2.8.0", group="set"
+)
+def sscan(call: Call) -> None:
+    """Reply the cursor 0 and the members of a set, or those that MATCH leaves."""
+    read_cursor(call.argv[2])
+    held = set_at(call, call.argv[1])
+    if held is None:
+        reply_scan(call, 0, [])
+    else:
+        options = read_scan_options(call, 3)
+        reply_whole_scan(call, ((member,) for member in held), options)
+
+
+# --- at random -------------------------------------------------------------------------------------------------
+
+
+@command("spop key [count]", arity=-2, flags=_REMOVE, keys=FIRST, since="1.0.0", group="set")
+def spop(call: Call) -> None:
+    """Remove a random member and reply it, nil where there is no set; with a count, up to so many."""
+    if call.argc > 3:
+        raise CommandError(SYNTAX)
+    key = call.argv[1]
+    count = read_count(call, 2) if call.argc == 3 else None
+    held = set_at(call, key)
+    taken: list[bytes] = []
+    if held is not None and count != 0:
+        taken = [pick_one(held)] if count is None else pick(held, count)
+        held.difference_update(taken)
+        settle_removal(call, key, held, b"spop", len(taken))
+        # What chance has chosen is repeated by name.
+        call.emit([b"SREM", key, *taken] if held or count is None else [b"DEL", key])
+    if count is None:
+        reply_text(call, taken[0] if taken else None)
+    else:
+        reply_members(call, taken)
+
+
+@command("srandmember key [count]", arity=-2, flags=Flag.READ, keys=FIRST, since="1.0.0", group="set")
+def srandmember(call: Call) -> None:
+    """Reply a random member, nil where there is no set; with a count, up to so many different ones.
+
+    Below 0, so many that may be the same.
+    """
+    if call.argc > 3:
+        raise CommandError(SYNTAX)
+    count = read_picks(call, 2) if call.argc == 3 else None
+    held = set_at(call, call.argv[1]) or set()
+    if count is None:
+        reply_text(call, pick_one(held) if held else None)
+    else:
+        reply_texts(call, pick(held, count))
