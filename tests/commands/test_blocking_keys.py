@@ -1,4 +1,4 @@
-"""What happens to keys while clients wait for them: lists served in turn, and readers of streams beside them."""
+"""What happens to keys while clients wait for them: lists and sorted sets served in turn, readers of streams beside."""
 
 import threading
 import time
@@ -111,6 +111,91 @@ def test_a_list_that_comes_to_be_by_any_means_serves_who_waits(engine: InProcess
     else:
         engine.run("RESTORE", "list", 0, payload)
     assert client.reply() == popped("list", "a")
+
+
+def test_what_moves_on_serves_who_waits_where_it_arrives(engine: InProcess) -> None:
+    last = waiter(engine, "BLPOP", "c", "0")
+    second = waiter(engine, "BRPOPLPUSH", "b", "c", "0")
+    first = waiter(engine, "BLMOVE", "a", "b", "LEFT", "RIGHT", "0")
+    engine.run("RPUSH", "a", "x")
+    assert [first.reply(), second.reply(), last.reply()] == [b"$1\r\nx\r\n"] * 2 + [popped("c", "x")]
+    assert engine.take_effects() == [
+        (0, [b"RPUSH", b"a", b"x"]),
+        (0, [b"LMOVE", b"a", b"b", b"LEFT", b"RIGHT"]),
+        (0, [b"RPOPLPUSH", b"b", b"c"]),
+        (0, [b"LPOP", b"c"]),
+    ]
+    assert engine.run("EXISTS", "a", "b", "c") == b":0\r\n"
+
+
+def test_a_move_to_a_key_of_another_type_is_refused_when_it_could_happen(engine: InProcess) -> None:
+    engine.run("SET", "text", "")
+    client = waiter(engine, "BLMOVE", "a", "text", "LEFT", "LEFT", "0")
+    engine.run("RPUSH", "a", "x")
+    assert client.reply().startswith(b"-WRONGTYPE")
+    assert engine.run("LLEN", "a") == b":1\r\n"
+
+
+def test_several_elements_are_taken_of_the_list_that_comes_first(engine: InProcess) -> None:
+    client = waiter(engine, "BLMPOP", "0", "2", "a", "b", "LEFT", "COUNT", "2")
+    engine.run("RPUSH", "b", "1", "2", "3")
+    assert client.reply() == b"*2\r\n$1\r\nb\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
+    assert engine.take_effects()[-1] == (0, [b"LPOP", b"b", b"2"])
+
+
+# --- sorted sets -----------------------------------------------------------------------------------------------
+
+
+def test_those_who_wait_for_a_sorted_set_are_served_first_come_first(engine: InProcess) -> None:
+    lowest = waiter(engine, "BZPOPMIN", "other", "zset", "0")
+    highest = waiter(engine, "BZPOPMAX", "zset", "0")
+    several = waiter(engine, "BZMPOP", "0", "1", "zset", "MAX", "COUNT", "2")
+    engine.run("ZADD", "zset", 1, "a", 2, "b", 3, "c", 4, "d")
+    assert lowest.reply() == b"*3\r\n$4\r\nzset\r\n$1\r\na\r\n$1\r\n1\r\n"
+    assert highest.reply() == b"*3\r\n$4\r\nzset\r\n$1\r\nd\r\n$1\r\n4\r\n"
+    assert several.reply() == (b"*2\r\n$4\r\nzset\r\n*2\r\n*2\r\n$1\r\nc\r\n$1\r\n3\r\n*2\r\n$1\r\nb\r\n$1\r\n2\r\n")
+    assert [effect for _, effect in engine.take_effects()[1:]] == [
+        [b"ZPOPMIN", b"zset"],
+        [b"ZPOPMAX", b"zset"],
+        [b"ZPOPMAX", b"zset", b"2"],
+    ]
+    assert engine.run("EXISTS", "zset") == b":0\r\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ZADD zset 1 a",
+        "ZADD zset INCR 1 a",
+        "ZINCRBY zset 1 a",
+        "ZUNIONSTORE zset 1 source",
+        "ZINTERSTORE zset 1 source",
+        "ZDIFFSTORE zset 1 source",
+        "ZRANGESTORE zset source 0 -1",
+        "COPY source zset",
+        "RENAME source zset",
+        "RESTORE zset 0",
+    ],
+)
+def test_a_sorted_set_that_comes_to_be_by_any_means_serves_who_waits(engine: InProcess, command: str) -> None:
+    engine.run("ZADD", "source", 1, "a")
+    payload = engine.run("DUMP", "source").partition(b"\r\n")[2][:-2]
+    client = waiter(engine, "BZPOPMIN", "zset", "0")
+    engine.run(*command.split(), *([payload] if command.startswith("RESTORE") else []))
+    assert client.reply() == b"*3\r\n$4\r\nzset\r\n$1\r\na\r\n$1\r\n1\r\n"
+
+
+def test_waiting_for_a_sorted_set_ends_at_its_time(engine: InProcess) -> None:
+    client = waiter(engine, "BZMPOP", "0.05", "1", "zset", "MIN")
+    engine.set_clock(NOON + 51)
+    engine.engine.ring()
+    assert client.reply() == NIL
+
+
+def test_a_list_in_the_place_of_a_sorted_set_serves_only_who_waits_for_a_list(engine: InProcess) -> None:
+    scored, listed = waiter(engine, "BZPOPMIN", "key", "0"), waiter(engine, "BLPOP", "key", "0")
+    engine.run("RPUSH", "key", "a")
+    assert (scored.reply(), listed.reply()) == (b"", popped("key", "a"))
 
 
 # --- lists and streams -----------------------------------------------------------------------------------------

@@ -63,6 +63,17 @@ SAME_ANSWERS = [
     "COMMAND GETKEYS xreadgroup GROUP group consumer STREAMS k l > >",
     "COMMAND GETKEYS xreadgroup GROUP STREAMS STREAMS STREAMS STREAMS k > >",
     "COMMAND GETKEYS watch k l",
+    "COMMAND GETKEYS mset k v l v",
+    "COMMAND GETKEYS blpop k l 0",
+    "COMMAND GETKEYS lmpop 2 k l LEFT",
+    "COMMAND GETKEYS lmpop 0 k l LEFT",
+    "COMMAND GETKEYS lmpop 4 k l LEFT",
+    "COMMAND GETKEYS lmpop x k l LEFT",
+    "COMMAND GETKEYS blmpop 0 1 k LEFT COUNT 3",
+    "COMMAND GETKEYS zunionstore d 2 k l WEIGHTS 1 2",
+    "COMMAND GETKEYS sunionstore d k l",
+    "COMMAND GETKEYS zinter 1 k",
+    "COMMAND GETKEYS bzmpop 0 1 k MIN",
     "COMMAND GETKEYSANDFLAGS xadd k * field value",
     "COMMAND GETKEYSANDFLAGS xlen k",
     "COMMAND GETKEYSANDFLAGS xreadgroup GROUP group consumer STREAMS k l > >",
@@ -70,7 +81,10 @@ SAME_ANSWERS = [
 ]
 
 # What 7.0.15 says otherwise: later versions changed it, or it is about features that Headrace does not have.
-CHANGED_SINCE = {b"blpop", b"brpop", b"command|getkeys", b"command|getkeysandflags"}
+CHANGED_SINCE = {
+    *(b"blmove", b"blpop", b"brpop", b"brpoplpush", b"bzpopmax", b"bzpopmin", b"command|getkeys"),
+    *(b"command|getkeysandflags", b"zrank", b"zrevrank"),
+}
 UNKNOWN_FLAGS = {b"no_async_loading"}
 
 

@@ -1,0 +1,265 @@
+"""The same random commands on strings, lists, sets, sorted sets and hashes to Headrace and a live redis-server 7.0.15.
+
+    HEADRACE_SEED=n      run only the episode of that seed; a failure prints its seed, step and last commands
+    HEADRACE_LONG=1      millions of commands, of seeds never used before
+
+An episode begins with nothing and is its seed. Replies are equal to the byte, but for what `alike` names: orders that
+are nobody's business, digits of doubles that 7.2 stopped to print, and chance.
+"""
+
+import random
+from collections import Counter, deque
+from contextlib import closing
+from typing import Any
+
+import pytest
+import redis
+from companion_commands import Command, CompanionCommands
+
+from campaign import LONG, SEED
+from server.raw_client import RawClient, parse
+
+EPISODES = 24
+COMMANDS_OF_EPISODE = 1000
+COMMANDS_OF_CAMPAIGN = 3_000_000
+
+NEAR_MS = 60_000
+
+UNORDERED = {b"smembers", b"sunion", b"sinter", b"sdiff", b"hkeys", b"hvals"}
+UNORDERED_PAIRS = {b"hgetall"}
+SCANS = {b"sscan": 1, b"hscan": 2, b"zscan": 2, b"scan": 1}
+CHANCE = {b"spop", b"srandmember", b"hrandfield", b"zrandmember"}
+WAITING = {b"blpop", b"brpop", b"blmove", b"brpoplpush", b"blmpop", b"bzpopmin", b"bzpopmax", b"bzmpop"}
+SHORT_WAITS = {b"0.001", b"0.002", b".001", b"1e-9", b"0x0.001"}
+READS = {
+    "+string": [b"GET"],
+    "+list": [b"LRANGE", b"0", b"-1"],
+    "+set": [b"SMEMBERS"],
+    "+zset": [b"ZRANGE", b"0", b"-1", b"WITHSCORES"],
+    "+hash": [b"HGETALL"],
+}
+
+FAMILIES = (
+    b"set get mget mset msetnx setnx setex psetex getset getdel getex append strlen incr decr incrby decrby "
+    b"incrbyfloat setrange getrange substr lpush rpush lpushx rpushx lpop rpop lrange lindex linsert lrem lset "
+    b"ltrim llen lpos lmove rpoplpush lmpop blpop brpop blmove brpoplpush blmpop sadd srem smembers sismember "
+    b"smismember scard spop srandmember smove sscan sunion sinter sdiff sunionstore sinterstore sdiffstore "
+    b"sintercard zadd zrange zrevrange zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex zrangestore "
+    b"zrem zremrangebyrank zremrangebyscore zremrangebylex zcard zcount zlexcount zscore zmscore zincrby zrank "
+    b"zrevrank zpopmin zpopmax bzpopmin bzpopmax zmpop bzmpop zrandmember zscan zunion zinter zdiff zunionstore "
+    b"zinterstore zdiffstore zintercard hset hmset hget hmget hgetall hdel hincrby hincrbyfloat hlen hexists "
+    b"hkeys hvals hsetnx hstrlen hrandfield hscan"
+).split()
+
+
+def port_of(server: redis.Redis) -> int:
+    return int(server.connection_pool.connection_kwargs["port"])
+
+
+# --- what may differ -------------------------------------------------------------------------------------------------
+
+
+def in_order(reply: Any, width: int) -> Any:
+    """Sort the items of a reply, each of so many parts."""
+    if not isinstance(reply, list):
+        return reply
+    mark, *parts = reply
+    return [mark, *sorted(parts[at : at + width] for at in range(0, len(parts), width))]
+
+
+def same_number(theirs: str, ours: str) -> bool:
+    """Tell whether two texts are the same double, printed with 17 digits and with as few as it takes."""
+    try:
+        return theirs[0] == ours[0] in "$," and float(theirs[1:]) == float(ours[1:])
+    except ValueError:
+        return False
+
+
+def same_scores(theirs: Any, ours: Any) -> bool:
+    """Compare replies whose texts are equal, or are the same number."""
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return len(theirs) == len(ours) and all(map(same_scores, theirs, ours))
+    return bool(theirs == ours) or (isinstance(theirs, str) and isinstance(ours, str) and same_number(theirs, ours))
+
+
+def shape(reply: Any) -> Any:
+    """Forget the texts of a reply."""
+    return [shape(part) for part in reply] if isinstance(reply, list) else reply[:1]
+
+
+def same_encoding(theirs: Any, ours: Any) -> bool:
+    """7.0 keeps no small lists and sets in listpacks, and what was once large stays as it is."""
+    large = {"$quicklist", "$hashtable", "$skiplist", "$raw", "$embstr"}
+    return theirs in large and ours in {"$listpack", "$intset", "$embstr", "$int"}
+
+
+def alike(command: Command, theirs: Any, ours: Any) -> bool:
+    """Tell whether a reply is what Redis replied, as far as that is fixed."""
+    name = command[0].lower()
+    if theirs == ours:
+        return True
+    if isinstance(theirs, str) and theirs.startswith("-"):
+        # 7.0 lets a huge timeout overflow.
+        return theirs == "-ERR timeout is negative" and ours == "-ERR timeout is out of range"
+    if name in UNORDERED:
+        return bool(in_order(theirs, 1) == in_order(ours, 1))
+    if name in UNORDERED_PAIRS:
+        return bool(in_order(theirs, 2) == in_order(ours, 2))
+    if name in SCANS and isinstance(theirs, list) and isinstance(ours, list):
+        found = [in_order(reply[2], SCANS[name]) for reply in (theirs, ours)]
+        # A table of Redis goes from place to place, and may stop somewhere.
+        return theirs[1] != "$0" or b"0" not in command[1:3] or (ours[1] == "$0" and same_scores(*found))
+    if name in CHANCE:
+        return bool(shape(theirs) == shape(ours))
+    if name == b"pttl":
+        return abs(int(theirs[1:]) - int(ours[1:])) < NEAR_MS and min(int(theirs[1:]), int(ours[1:])) > 0
+    if name == b"object":
+        return same_encoding(theirs, ours)
+    return (name[:1] == b"z" or name[:2] == b"bz") and same_scores(theirs, ours)
+
+
+# --- an episode ------------------------------------------------------------------------------------------------------
+
+
+class Episode:
+    """A thousand commands of one client, on both servers."""
+
+    def __init__(self, seed: int, headrace_port: int, redis_port: int) -> None:
+        self.seed = seed
+        self.step = 0
+        self.random = random.Random(~seed)
+        self.writer = CompanionCommands(seed)
+        self.latest: deque[str] = deque(maxlen=12)
+        self.answers = Counter[tuple[bytes, bool]]()
+        self.ours, self.theirs = RawClient(headrace_port), RawClient(redis_port)
+        for client in (self.ours, self.theirs):
+            client.run("HELLO", 2 + seed % 2)
+            client.run("FLUSHALL")
+
+    def close(self) -> None:
+        self.ours.close()
+        self.theirs.close()
+
+    def run(self) -> None:
+        try:
+            while self.step < COMMANDS_OF_EPISODE:
+                self.take_step()
+            self.compare_everything()
+        except Exception as error:
+            lines = "\n".join(f"  {line}" for line in self.latest)
+            error.add_note(f"HEADRACE_SEED={self.seed} replays this: step {self.step}, last commands\n{lines}")
+            raise
+
+    def take_step(self) -> None:
+        self.step += 1
+        roll = self.random.random()
+        command = self.writer.valid()
+        if roll > 0.97:
+            command = self.writer.nonsense()
+        elif roll > 0.8:
+            command = self.writer.spoil(command)
+        if not self.may_be_asked(command):
+            return
+        name = command[0].lower()
+        wraps = name in WAITING and not SHORT_WAITS & {command[1:2][0] if command[1:] else b"", command[-1]}
+        if wraps or roll < 0.05:
+            self.ask([b"MULTI"])
+            self.ask(command)
+            reply = self.ask([b"EXEC"], command)
+            reply = reply[1] if isinstance(reply, list) else reply
+        else:
+            reply = self.ask(command)
+        self.answers[name, not (isinstance(reply, str) and reply.startswith("-"))] += 1
+        if name == b"spop" and len(command) > 1:
+            self.agree_on_set(command[1])
+
+    def may_be_asked(self, command: Command) -> bool:
+        """Whether both can be asked this: not what later versions answer otherwise, or what has no one answer."""
+        name = command[0].lower()
+        if name in (b"zrank", b"zrevrank"):
+            return len(command) == 3  # 7.2: WITHSCORE
+        if name in (b"lrem", b"lpos"):
+            return b"-9223372036854775808" not in command  # 7.2: refused, where 7.0 overflows
+        if b"lex" in name or any(word.lower() == b"bylex" for word in command):
+            return all(map(self.has_equal_scores, command[1:3]))
+        return name not in CHANCE or b"-9223372036854775807" not in command  # nobody waits for that
+
+    def has_equal_scores(self, key: bytes) -> bool:
+        """Whether ranges by member have a meaning for what a key holds."""
+        reply = parse(self.theirs.run("ZRANGE", key, 0, -1, "WITHSCORES"))
+        if not isinstance(reply, list):
+            return True
+        scores = [pair[2] for pair in reply[1:]] if isinstance(reply[-1], list) else reply[2::2]
+        return len(set(scores)) < 2
+
+    def ask(self, command: Command, queued: Command | None = None) -> Any:
+        """Send a command to both and compare; the reply of 7.0.15, parsed."""
+        self.latest.append(" ".join(map(repr, command)))
+        for client in (self.ours, self.theirs):
+            client.send(command)
+        theirs, ours = parse(self.theirs.reply()), parse(self.ours.reply())
+        if queued is not None and isinstance(theirs, list) and isinstance(ours, list):
+            agree = alike(queued, theirs[1], ours[1])
+        else:
+            agree = alike(command, theirs, ours)
+        assert agree, f"{command}\nHeadrace {ours}\nRedis    {theirs}"
+        return theirs
+
+    def agree_on_set(self, key: bytes) -> None:
+        """Give Headrace the members that chance left on the other side."""
+        if parse(self.theirs.run("TYPE", key)) == "+set":
+            members = [member[1:].encode("latin-1") for member in parse(self.theirs.run("SMEMBERS", key))[1:]]
+            assert self.ours.run("SCARD", key) == self.theirs.run("SCARD", key)
+            held = [member[1:].encode("latin-1") for member in parse(self.ours.run("SMEMBERS", key))[1:]]
+            self.ours.run("SADD", key, *members)
+            for member in set(held) - set(members):
+                self.ours.run("SREM", key, member)
+
+    def compare_everything(self) -> None:
+        """Compare all that there is."""
+        ours, theirs = (sorted(parse(client.run("KEYS", "*"))[1:]) for client in (self.ours, self.theirs))
+        assert ours == theirs
+        for key in (key[1:].encode("latin-1") for key in theirs):
+            self.ask([b"PTTL", key])
+            name, *words = READS[self.ask([b"TYPE", key])]
+            self.ask([name, key, *words])
+
+
+def run_episode(headrace_server: redis.Redis, redis_server: redis.Redis, seed: int) -> Counter[tuple[bytes, bool]]:
+    """Run the episode of a seed; how often each command was answered, and how often refused."""
+    with closing(Episode(seed, port_of(headrace_server), port_of(redis_server))) as episode:
+        episode.run()
+        return episode.answers
+
+
+ANSWERS = Counter[tuple[bytes, bool]]()
+
+
+@pytest.mark.parametrize("seed", [SEED] if SEED is not None else range(EPISODES))
+def test_random_commands_on_companions_are_answered_as_by_redis(
+    headrace_server: redis.Redis, redis_server: redis.Redis, seed: int
+) -> None:
+    ANSWERS.update(run_episode(headrace_server, redis_server, seed))
+
+
+@pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
+def test_the_random_commands_reach_every_command_with_and_without_success(
+    headrace_server: redis.Redis, redis_server: redis.Redis
+) -> None:
+    answers = ANSWERS
+    for seed in range(EPISODES) if not answers else ():
+        answers.update(run_episode(headrace_server, redis_server, seed))
+    for name in FAMILIES:
+        assert answers[name, True] >= 10, f"{name!r} was answered {answers[name, True]} times"
+        assert answers[name, False] >= 1, f"{name!r} was refused {answers[name, False]} times"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(not LONG or SEED is not None, reason="a campaign: HEADRACE_LONG=1")
+def test_millions_of_random_commands_on_companions_are_answered_as_by_redis(
+    headrace_server: redis.Redis, redis_server: redis.Redis
+) -> None:
+    first = random.SystemRandom().randrange(2**32)
+    for number in range(COMMANDS_OF_CAMPAIGN // COMMANDS_OF_EPISODE):
+        run_episode(headrace_server, redis_server, first + number)
