@@ -11,6 +11,10 @@ from server.raw_client import RawClient
 
 SINCE_7_0 = {
     "headrace_version",
+    "acl_access_denied_auth",
+    "acl_access_denied_cmd",
+    "acl_access_denied_key",
+    "acl_access_denied_channel",
     "pubsub_clients",
     "watching_clients",
     "total_watched_keys",

@@ -156,7 +156,7 @@ def test_it_serves_without_uvloop_too(tmp_path: Path) -> None:
 def test_protected_mode_without_a_password_serves_only_this_machine(
     peer: object, protected: bool, password: bytes, denied: bool
 ) -> None:
-    assert is_denied(peer, protected=protected, password=password) is denied
+    assert is_denied(peer, protected=protected, password=bool(password)) is denied
 
 
 def test_a_denied_peer_is_told_in_the_words_of_redis() -> None:

@@ -1,6 +1,7 @@
 """Every command: importing this fills the table."""
 
 from headrace.commands import (
+    acl,
     admin,
     client,
     command_table,
@@ -38,6 +39,7 @@ from headrace.commands.table import TABLE
 
 __all__ = [
     "TABLE",
+    "acl",
     "admin",
     "client",
     "command_table",

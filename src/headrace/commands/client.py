@@ -4,9 +4,9 @@ from headrace.commands.connection import is_one_word, set_client_name
 from headrace.commands.help import bad_subcommand, reply_help
 from headrace.commands.table import command, container
 from headrace.engine.client import Client, ReplyMode
+from headrace.engine.client_line import describe
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
-from headrace.engine.pubsub import Kind, held_by
 
 _PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
 _ADMIN = _PLAIN | Flag.ADMIN
@@ -65,73 +65,8 @@ def client_setinfo(call: Call) -> None:
     call.reply.ok()
 
 
-def _flags_of(client: Client) -> str:
-    flags = ""
-    if client.subscribed:
-        flags += "P"
-    if client.queue is not None:
-        flags += "x"
-    if client.wait is not None or client.postponed is not None:
-        flags += "b"
-    if client.watch_failed:
-        flags += "d"
-    if client.closing:
-        flags += "c"
-    if client.address.startswith(b"/"):
-        flags += "U"
-    if client.no_evict:
-        flags += "e"
-    if client.no_touch:
-        flags += "T"
-    return flags or "N"
-
-
 def _line_of(call: Call, client: Client) -> bytes:
-    """Describe a connection in one line: what it is, does and costs."""
-    figures = client.channel.figures()
-    argument_bytes = sum(map(len, call.argv)) if client is call.client else 0
-    queued = client.queue or []
-    queued_bytes = sum(len(argument) for _, argv in queued for argument in argv)
-    written = client.reply.written()
-    total = figures.received + figures.room + argument_bytes + queued_bytes + written + figures.unsent
-    fields = {
-        "id": client.id,
-        "addr": client.address.decode(),
-        "laddr": client.local_address.decode(),
-        "fd": figures.descriptor,
-        "name": client.name.decode(),
-        "age": max(call.now_ms - client.created_ms, 0) // 1000,
-        "idle": max(call.now_ms - client.active_ms, 0) // 1000,
-        "flags": _flags_of(client),
-        "db": client.db.number,
-        "sub": len(held_by(client, Kind.CHANNEL)),
-        "psub": len(held_by(client, Kind.PATTERN)),
-        "ssub": len(held_by(client, Kind.SHARD)),
-        "multi": -1 if client.queue is None else len(queued),
-        "watch": len(client.watched),
-        "qbuf": figures.received,
-        "qbuf-free": figures.room,
-        "argv-mem": argument_bytes,
-        "multi-mem": queued_bytes,
-        "rbs": written,
-        "rbp": written,
-        "obl": written,
-        "oll": int(figures.unsent > 0),
-        "omem": figures.unsent,
-        "tot-mem": total,
-        "events": "rw" if figures.unsent else "r",
-        "cmd": client.last_command.decode(),
-        "user": client.user.decode(),
-        "redir": -1,
-        "resp": client.reply.protocol,
-        "lib-name": client.library_name.decode(),
-        "lib-ver": client.library_version.decode(),
-        "io-thread": 0,
-        "tot-net-in": figures.bytes_in,
-        "tot-net-out": figures.bytes_out,
-        "tot-cmds": client.commands_run,
-    }
-    return " ".join(f"{name}={value}" for name, value in fields.items()).encode() + b"\n"
+    return describe(client, call.now_ms, sum(map(len, call.argv)) if client is call.client else 0)
 
 
 @command("client|info", arity=2, flags=_PLAIN, since="6.2.0", group="connection")
@@ -189,12 +124,12 @@ def client_kill(call: Call) -> None:
     With filters this connection itself is spared, unless SKIPME says no.
     """
     if call.argc == 3:
-        if not _kill(call, [client for client in _clients(call) if client.address == call.argv[2]]):
+        if not end_connections(call, [client for client in _clients(call) if client.address == call.argv[2]]):
             raise CommandError(b"ERR No such client")
         call.reply.ok()
         return
     chosen = _Filter(call)
-    call.reply.integer(_kill(call, [client for client in _clients(call) if chosen.passes(client)]))
+    call.reply.integer(end_connections(call, [client for client in _clients(call) if chosen.passes(client)]))
 
 
 def _clients(call: Call) -> list[Client]:
@@ -208,6 +143,7 @@ class _Filter:
         self.id: int | None = None
         self.born_until_ms: int | None = None
         self.type: bytes | None = None
+        self.user: bytes | None = None
         self.address: bytes | None = None
         self.local_address: bytes | None = None
         self.spared: Client | None = call.client
@@ -234,8 +170,9 @@ class _Filter:
         elif option == b"laddr":
             self.local_address = value
         elif option == b"user":
-            if value != b"default":
+            if value not in call.engine.users.by_name:
                 raise CommandError(b"ERR No such user '%s'" % quoted(value))
+            self.user = value
         elif option == b"skipme" and value.lower() in (b"yes", b"no"):
             self.spared = call.client if value.lower() == b"yes" else None
         else:
@@ -247,13 +184,14 @@ class _Filter:
             self.type in (None, _type_of(client))
             and client is not self.spared
             and self.id in (None, client.id)
+            and self.user in (None, client.user.name)
             and self.address in (None, client.address)
             and self.local_address in (None, client.local_address)
             and (self.born_until_ms is None or client.created_ms <= self.born_until_ms)
         )
 
 
-def _kill(call: Call, clients: list[Client]) -> int:
+def end_connections(call: Call, clients: list[Client]) -> int:
     """Close connections, the one that asks after its reply; return how many."""
     for client in clients:
         if client is call.client:

@@ -6,6 +6,7 @@ from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_n
 from headrace.commands.help import reply_help
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.commands.table import TABLE, command
+from headrace.engine.categories import CATEGORIES, categories_of
 from headrace.engine.engine import Call, Command, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher
@@ -32,44 +33,6 @@ _FLAG_NAMES: Final = (
     (Flag.MOVABLE_KEYS, b"movablekeys"),
     (Flag.ALLOW_BUSY, b"allow_busy"),
 )
-_CATEGORIES: Final = (
-    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "stream", "pubsub", "admin", "fast",
-    "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
-)  # fmt: skip
-_GROUP_CATEGORY: Final = {
-    "generic": "keyspace",
-    "connection": "connection",
-    "hash": "hash",
-    "list": "list",
-    "scripting": "scripting",
-    "set": "set",
-    "sorted-set": "sortedset",
-    "stream": "stream",
-    "string": "string",
-    "transactions": "transaction",
-}
-# Of the group "server", but about connections or keys.
-_OTHER_CATEGORY: Final = {
-    b"command": "connection",
-    b"copy": "keyspace",
-    b"dbsize": "keyspace",
-    b"flushall": "keyspace",
-    b"flushdb": "keyspace",
-    b"readonly": "connection",
-    b"readwrite": "connection",
-    b"swapdb": "keyspace",
-    b"wait": "connection",
-}
-_MORE_CATEGORIES: Final = {
-    b"flushall": {"dangerous"},
-    b"flushdb": {"dangerous"},
-    b"info": {"dangerous"},
-    b"keys": {"dangerous"},
-    b"lastsave": {"admin", "dangerous"},
-    b"restore": {"dangerous"},
-    b"role": {"admin", "dangerous"},
-    b"swapdb": {"dangerous"},
-}
 
 
 # --- what the table says of a command --------------------------------------------------------------------------
@@ -87,25 +50,10 @@ def flags_of(command: Command) -> list[bytes]:
     return [name for flag, name in _FLAG_NAMES if command.flags & flag]
 
 
-def categories_of(command: Command) -> list[bytes]:
+def shown_categories(command: Command) -> list[bytes]:
     """Name the ACL categories of a command, in Redis's order, each with its @."""
-    outer = command.name.partition(b"|")[0]
-    categories = {"fast" if command.flags & Flag.FAST else "slow"}
-    for flag, name in (
-        (Flag.READ, "read"),
-        (Flag.WRITE, "write"),
-        (Flag.BLOCKING, "blocking"),
-        (Flag.PUBSUB, "pubsub"),
-    ):
-        if command.flags & flag:
-            categories.add(name)
-    if command.flags & Flag.ADMIN:
-        categories |= {"admin", "dangerous"}
-    of_group = _OTHER_CATEGORY.get(outer, _GROUP_CATEGORY.get(command.group))
-    if of_group is not None and command.handler is not None:
-        categories.add(of_group)
-    categories |= _MORE_CATEGORIES.get(command.name, set())
-    return [b"@" + name.encode() for name in _CATEGORIES if name in categories]
+    categories = categories_of(command)
+    return [b"@" + name.encode() for name in CATEGORIES if name in categories]
 
 
 def _walk(commands: dict[bytes, Command]) -> list[Command]:
@@ -149,7 +97,7 @@ def _reply_info(reply: ReplyWriter, command: Command) -> None:
     _reply_words(reply, flags_of(command))
     for place in command.keys or (0, 0, 0):
         reply.integer(place)
-    _reply_words(reply, categories_of(command))
+    _reply_words(reply, shown_categories(command))
     tips = tips_of(command)
     reply.set(len(tips))
     for tip in tips:
@@ -313,7 +261,7 @@ def command_list(call: Call) -> None:
         if kind == b"module":
             listed = []
         elif kind == b"aclcat":
-            listed = [each for each in listed if b"@" + wanted.lower() in categories_of(each)]
+            listed = [each for each in listed if b"@" + wanted.lower() in shown_categories(each)]
         elif kind == b"pattern":
             listed = [each for each in listed if matcher(wanted, ignore_case=True)(each.name)]
         else:

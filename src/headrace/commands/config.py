@@ -4,6 +4,7 @@ import os
 
 from headrace.commands.help import reply_help
 from headrace.commands.table import command, container
+from headrace.engine.acl_rules import Reason
 from headrace.engine.config import ChangeRefused, UnknownSetting
 from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
@@ -54,6 +55,7 @@ def config_set(call: Call) -> None:
 def config_resetstat(call: Call) -> None:
     """Set back what INFO counts."""
     call.engine.stats.reset()
+    call.engine.users.log.denied = dict.fromkeys(Reason, 0)
     for declared in call.engine.table.values():
         declared.forget_calls()
         for inner in declared.subcommands.values():

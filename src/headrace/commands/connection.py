@@ -1,19 +1,20 @@
 """Commands of a connection: who it is, which database it uses, and which protocol it speaks."""
 
-from hashlib import sha256
-from hmac import compare_digest
 from typing import Final
 
 from headrace.commands.table import command
+from headrace.engine.acl_rules import Reason
 from headrace.engine.client import Client, ReplyMode
-from headrace.engine.engine import Call, Engine, Flag
+from headrace.engine.engine import FAILED_LOGIN, WRONG_PASSWORD, Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted, wrong_arity
 
 REDIS_VERSION: Final = b"8.10.0"  # the Redis whose behaviour this is; clients decide by it what they may ask for
 
 _HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 _DEFAULT_USER = b"default"
-_WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
+_FREE_FAILURES = 2  # from this one on an answer waits
+_FIRST_DELAY_MS = 100
+_MOST_DOUBLINGS = 5
 _NO_PASSWORD = (
     b"ERR AUTH <password> called without any password configured for the default user. "
     b"Are you sure your configuration is correct?"
@@ -84,8 +85,7 @@ def reset(call: Call) -> None:
     client.db = call.engine.databases[0]
     client.name = b""
     client.no_evict = client.no_touch = False
-    client.authenticated = not call.engine.config["requirepass"]
-    client.update_guard()
+    call.engine.users.welcome(client)
     client.reply.protocol = 2
     if client.reply_mode == ReplyMode.REPLY_OFF:
         client.reply_mode = ReplyMode.REPLY_ON
@@ -107,14 +107,21 @@ def is_one_word(text: bytes) -> bool:
     return all(0x21 <= byte <= 0x7E for byte in text)
 
 
-def _authenticate(engine: Engine, client: Client, user: bytes, password: bytes) -> None:
-    required = engine.config["requirepass"]
-    # Digests have one length, so that the time to compare them tells nothing of the password.
-    right = not required or compare_digest(sha256(password).digest(), sha256(required).digest())
-    if user != _DEFAULT_USER or not right:
-        raise CommandError(_WRONG_PASSWORD)
-    client.authenticated = True
-    client.update_guard()
+def _authenticate(call: Call, user: bytes, password: bytes) -> bool:
+    """Make the client a user; False where the answer has to wait, which is the more often the longer.
+
+    Only the connection that guesses waits, before its answer and before all that it asked for behind it.
+    """
+    client = call.client
+    if call.engine.users.authenticate(client, user, password):
+        return True
+    call.engine.users.note(client, Reason.AUTH, call.argv[0], user, call.argv)
+    client.failed_logins += 1
+    if client.failed_logins < _FREE_FAILURES or not call.may_block():
+        raise CommandError(WRONG_PASSWORD)
+    doublings = min(client.failed_logins - _FREE_FAILURES, _MOST_DOUBLINGS)
+    call.block([], FAILED_LOGIN, _FIRST_DELAY_MS << doublings, False, call.argv)
+    return False
 
 
 def _take_secret(call: Call, index: int) -> bytes:
@@ -126,15 +133,15 @@ def _take_secret(call: Call, index: int) -> bytes:
 
 @command("auth [username] password", arity=-2, flags=_HANDSHAKE, since="1.0.0", group="connection")
 def auth(call: Call) -> None:
-    """Authenticate the connection with the password that `requirepass` asks for."""
+    """Be a user from now on: the one that is named, or the default user, whose password `requirepass` may be."""
     if call.argc > 3:
         raise CommandError(SYNTAX)
     user = _take_secret(call, 1) if call.argc == 3 else _DEFAULT_USER
     password = _take_secret(call, call.argc - 1)
-    if call.argc == 2 and not call.engine.config["requirepass"]:
+    if call.argc == 2 and call.engine.users.default.no_password:
         raise CommandError(_NO_PASSWORD)
-    _authenticate(call.engine, call.client, user, password)
-    call.reply.ok()
+    if _authenticate(call, user, password):
+        call.reply.ok()
 
 
 @command(
@@ -157,7 +164,8 @@ def hello(call: Call) -> None:
     while i < call.argc:
         option = call.argv[i].lower()
         if option == b"auth" and i + 2 < call.argc:
-            _authenticate(call.engine, client, _take_secret(call, i + 1), _take_secret(call, i + 2))
+            if not _authenticate(call, _take_secret(call, i + 1), _take_secret(call, i + 2)):
+                return
             i += 3
         elif option == b"setname" and i + 1 < call.argc:
             name = call.argv[i + 1]

@@ -13,6 +13,7 @@ from typing import Final
 import headrace
 from headrace.commands.connection import REDIS_VERSION
 from headrace.commands.table import command
+from headrace.engine.acl_rules import Reason
 from headrace.engine.engine import Call, Command, Engine, Flag
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
 from headrace.engine.pubsub import Kind
@@ -140,6 +141,11 @@ def _stats(engine: Engine) -> Fields:
     yield "total_forks", 0
     yield "unexpected_error_replies", 0
     yield "total_error_replies", stats.error_replies
+    denied = engine.users.log.denied
+    yield "acl_access_denied_auth", denied[Reason.AUTH]
+    yield "acl_access_denied_cmd", denied[Reason.COMMAND]
+    yield "acl_access_denied_key", denied[Reason.KEY]
+    yield "acl_access_denied_channel", denied[Reason.CHANNEL]
     yield "client_query_buffer_limit_disconnections", stats.query_limit_closed
     yield "client_output_buffer_limit_disconnections", stats.output_limit_closed
 

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Final
 
+from headrace.commands.client_hints import key_access
 from headrace.engine.engine import Call, Command
 
 Handler = Callable[[Call], None]
@@ -48,6 +49,7 @@ def command(
             group=group,
             summary=" ".join(documentation(handler).split("\n\n", 1)[0].split()),
         )
+        declared.access = key_access(declared)
         container, _, inner = name.partition(b"|")
         if inner:
             TABLE[container].subcommands[inner] = declared

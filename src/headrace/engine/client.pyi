@@ -1,6 +1,7 @@
 from enum import IntEnum
 from typing import final
 
+from headrace.engine.acl_rules import User
 from headrace.engine.channel import Channel
 from headrace.engine.engine import Command
 from headrace.engine.keyspace import Database
@@ -41,7 +42,8 @@ class Client:
     library_name: bytes
     library_version: bytes
     authenticated: bool
-    user: bytes
+    user: User
+    failed_logins: int
     guarded: bool
     subscribed: bool
     subscriptions: tuple[dict[bytes, None], ...] | None

@@ -29,7 +29,6 @@ cdef class Client:
         self.channel = channel
         self.reply = ReplyWriter()
         self.name = self.address = self.local_address = self.library_name = self.library_version = b""
-        self.user = b"default"
         self.last_command = b"NULL"
         self.created_ms = self.active_ms = now_ms
         self.watched = set()
@@ -41,7 +40,7 @@ cdef class Client:
 
     cpdef int update_guard(self) except -1:
         """Follow a change of what the client may do, so that who may do everything is asked one question only."""
-        self.guarded = not self.authenticated or self.subscribed
+        self.guarded = not self.authenticated or self.subscribed or not self.user.unlimited
         return 0
 
     def unwatch_all(self) -> None:

@@ -49,6 +49,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="tls-port", default=0, most=65535, only=0, because="this version of Headrace has no TLS"),
     YesNo(name="protected-mode", default=True),
     Secret(name="requirepass"),
+    Text(name="aclfile", fixed=True),
+    Integer(name="acllog-max-len", default=128, most=LONG_MAX),
+    Choice(name="acl-pubsub-default", default="resetchannels", choices=("allchannels", "resetchannels")),
     # What a client may use.
     Integer(name="maxclients", default=10000, least=1, most=2**32 - 1),
     Integer(name="timeout", default=0),
@@ -171,6 +174,9 @@ class Config:
                 self.settings[setting.alias] = setting
         self._values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}
         self._watchers: dict[str, list[Watcher]] = {}
+        self.users: list[list[str]] = []  # the words of each `user` directive
+        self.renamed: list[tuple[str, str]] = []  # of each `rename-command`
+        self.user_lines: Callable[[], list[str]] = list  # the `user` directives that CONFIG REWRITE writes
         self.file = ""  # that the host was started with
         self.rewrite_file: Callable[[], None] | None = None  # the host writes what is in force into it
 
@@ -208,6 +214,12 @@ class Config:
 
     def load(self, name: str, words: list[str]) -> None:
         """Set a value at the start, when everything can be set and nobody watches yet."""
+        if name.lower() == "user" and words:
+            self.users.append(words)
+            return
+        if name.lower() == "rename-command" and len(words) == 2:
+            self.renamed.append((words[0], words[1]))
+            return
         setting = self.settings.get(name.lower())
         if setting is None:
             raise UnknownSetting(name)

@@ -37,6 +37,7 @@ cdef class Command:
     cdef readonly int arity             # negative: at least so many, the name included
     cdef readonly int flags
     cdef readonly object handler        # None: only its subcommands run
+    cdef public tuple access            # how it treats its keys: words of COMMAND INFO, for all keys or for each
     cdef readonly tuple keys            # first, last, step; None: it has none, or `find_keys` tells
     cdef readonly object find_keys      # argv -> list of keys, where they move
     cdef readonly str since
@@ -87,6 +88,7 @@ cdef class Engine:
     cdef bytes recent_name              # of the last command looked up: pipelines repeat themselves, and to compare
     cdef Command recent_command         # is cheaper than to hash
     cdef readonly dict table            # lower-case name -> Command
+    cdef dict names                     # the same, by the names that clients use: `rename-command`
     cdef readonly Stats stats
     cdef readonly str run_id            # of this run of this server
     cdef readonly object waiting        # WaitingRoom
@@ -107,6 +109,7 @@ cdef class Engine:
     cdef list unflushed                 # clients with replies
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
     cdef readonly object exchange       # who listens to what is published
+    cdef readonly object users          # who may do what
     cdef uint64_t next_client_id
     cdef int depth                      # commands within commands: EXEC, scripts
     cdef public bint loading            # effects are replayed: nothing expires or blocks, limits are off
@@ -136,7 +139,7 @@ cdef class Engine:
     cpdef int serve_waiting(self) except -1
     cpdef int push(self, Client client, bytes message) except -1
     cdef int deliver_pushes(self) except -1
-    cdef bytes forbidding(self, Client client, Command command)
+    cdef bytes forbidding(self, Client client, Command command, list argv)
     cpdef int note_unflushed(self, Client client) except -1
     cpdef int flush_clients(self) except -1
     cpdef object find(self, Database db, bytes key)

@@ -12,11 +12,14 @@ from headrace.engine.latency import LatencyMonitor
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.stats import Stats
+from headrace.engine.users import Users
 from headrace.engine.waiting import WaitingRoom
 from headrace.protocol.reply import ReplyWriter
 
 REPLICAS: Final[bytes]
 DISK: Final[bytes]
+FAILED_LOGIN: Final[bytes]
+WRONG_PASSWORD: Final[bytes]
 
 class Flag(IntEnum):
     WRITE = 1
@@ -40,6 +43,7 @@ class Flag(IntEnum):
 
 @final
 class Command:
+    access: tuple[tuple[str, ...], ...]
     calls: int
     rejected: int
     failed: int
@@ -153,6 +157,8 @@ class Engine:
     @property
     def event_classes(self) -> int: ...
     @property
+    def users(self) -> Users: ...
+    @property
     def exchange(self) -> Exchange: ...
     @property
     def now_ms(self) -> int: ...
@@ -173,6 +179,7 @@ class Engine:
     def disk_has_more(self) -> None: ...
     def disown_replies(self, error: int) -> None: ...
     def forget_effects(self) -> None: ...
+    def rename_command(self, name: bytes, called: bytes) -> None: ...
     def connect(self, channel: Channel) -> Client: ...
     def disconnect(self, client: Client) -> None: ...
     def execute(self, client: Client, argv: list[bytes]) -> int: ...

@@ -54,9 +54,12 @@ cdef enum:
 
 cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command takes
 
-# What WAIT and WAITAOF wait for; every other kind is a type of value.
+# What WAIT and WAITAOF wait for; every other kind but the next is a type of value.
 REPLICAS = b"replicas"
 DISK = b"disk"
+# What a client waits for that has not found its password several times: the answer.
+FAILED_LOGIN = b"failed-login"
+WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
 
 # What a client of RESP2 may do while messages come in between its replies.
 cdef frozenset WHILE_SUBSCRIBED = frozenset((
@@ -101,6 +104,7 @@ cdef class Command:
         self.group = group
         self.summary = summary
         self.subcommands = {}
+        self.access = ()
         self.forget_calls()
 
     cdef void count_call(self, uint64_t nanoseconds) noexcept:
@@ -235,7 +239,7 @@ cdef class Engine:
 
     def __init__(self, config, table: dict):
         self.config = config
-        self.table = table
+        self.table = self.names = table
         self.commands = {}
         for name, command in table.items():
             self.commands[name] = command
@@ -256,6 +260,9 @@ cdef class Engine:
         self.unflushed = []
         self.pushes = []
         self.exchange = Exchange(self.push)
+        # Imported here, for rules are about commands, which this module declares.
+        from headrace.engine.users import Users
+        self.users = Users(self)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.second = self.now_ms // 1000
@@ -264,7 +271,8 @@ cdef class Engine:
         for name in ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"):
             config.watch(name, self.thresholds_changed)
         self.thresholds_changed(None)
-        config.watch("requirepass", self.password_changed)
+        config.user_lines = self.users.directives
+        config.watch("requirepass", self.users.password_changed)
         config.watch("notify-keyspace-events", self.events_changed)
         self.events_changed(config["notify-keyspace-events"])
 
@@ -284,14 +292,6 @@ cdef class Engine:
     def events_changed(self, classes) -> None:
         """Take over which events are published: none where it is not said on which channels."""
         self.event_classes = classes if classes & (KEYSPACE | KEYEVENT) else 0
-
-    def password_changed(self, password) -> None:
-        """Without a password nobody has to authenticate any more; with a new one, those who did need not again."""
-        cdef Client client
-        if not password:
-            for client in self.clients.values():
-                client.authenticated = True
-                client.update_guard()
 
     cdef void read_clocks(self) noexcept:
         """Begin to measure time: what runs next runs now.
@@ -330,14 +330,26 @@ cdef class Engine:
         self.loader = None
         self.dirty = 0
 
+    def rename_command(self, name: bytes, called: bytes) -> None:
+        """Let clients call a command otherwise or, by an empty name, not at all; rules still call it as before."""
+        if name not in self.names:
+            raise ValueError("there is no such command")
+        if called in self.names:
+            raise ValueError("there is a command of the new name")
+        self.names = dict(self.names)
+        command = self.names.pop(name)
+        if called:
+            self.names[called] = command
+        self.commands = {}
+        self.recent_name = None
+
     # --- clients -----------------------------------------------------------------------------------------------
 
     def connect(self, channel) -> Client:
         """Welcome a client; the channel is the host's side of it."""
         self.next_client_id += 1
         client = Client(self.next_client_id, self.databases[0], channel, self.unix_ms())
-        client.authenticated = not self.config["requirepass"]
-        client.update_guard()
+        self.users.welcome(client)
         self.clients[client.id] = client
         self.stats.connections += 1
         return client
@@ -466,7 +478,9 @@ cdef class Engine:
             self.recent_name = name
             self.recent_command = command
         if command is None:
-            command = self.table.get(name.lower())
+            command = self.names.get(name.lower())
+            if command is None and client is self.loader:
+                command = self.table.get(name.lower())  # effects have the names that commands were born with
             if command is None:
                 client.last_command = b"NULL"
                 self.refuse(client, None, unknown_command(argv))
@@ -490,7 +504,7 @@ cdef class Engine:
             self.refuse(client, command, DEBUG_NOT_ALLOWED)
             return None
         if client.guarded:
-            refusal = self.forbidding(client, command)
+            refusal = self.forbidding(client, command, argv)
             if refusal is not None:
                 self.refuse(client, command, refusal)
                 return None
@@ -507,10 +521,14 @@ cdef class Engine:
             return None
         return command
 
-    cdef bytes forbidding(self, Client client, Command command):
+    cdef bytes forbidding(self, Client client, Command command, list argv):
         """Why a client may not run a command, or None."""
         if not client.authenticated and not command.flags & NO_AUTH:
             return b"NOAUTH Authentication required."
+        if not client.user.unlimited:
+            refusal = self.users.refuse(client, command, argv)
+            if refusal is not None:
+                return refusal
         if client.subscribed and client.reply.protocol == 2 and command.name not in WHILE_SUBSCRIBED:
             return (b"ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "
                     b"in this context" % command.name)
@@ -608,6 +626,11 @@ cdef class Engine:
         try:
             client.reply.array(len(queue))
             for command, argv in queue:
+                if client.guarded and not client.user.unlimited:
+                    refusal = self.users.refuse_queued(client, command, argv)
+                    if refusal is not None:
+                        self.refuse(client, command, refusal)
+                        continue
                 self.run(client, command, argv)
         finally:
             client.executing = False
@@ -813,6 +836,9 @@ cdef class Engine:
             client.reply.array(2)
             client.reply.integer(self.persistence.appends and self.persistence.synced >= client.awaited_position)
             client.reply.integer(0)
+        elif kind == FAILED_LOGIN:
+            client.reply.error(WRONG_PASSWORD)
+            self.stats.count_error(WRONG_PASSWORD)
         elif error is None:
             client.reply.null_array()
         else:

@@ -16,7 +16,7 @@ DENIED: Final = (
 )
 
 
-def is_denied(peer: object, *, protected: bool, password: bytes) -> bool:
+def is_denied(peer: object, *, protected: bool, password: bool) -> bool:
     """Whether a peer has to be turned away; it is a socket's peer name: (host, port, …), or a path of a unix socket."""
     if not protected or password or not isinstance(peer, tuple):
         return False

@@ -183,11 +183,17 @@ def rewrite_file(path: Path, config: Config) -> None:
 def rewritten(text: str, config: Config) -> str:
     """Write a configuration anew with what is in force."""
     due = {setting.name: setting.lines(config[setting.name]) for setting in SETTINGS}
+    users = config.user_lines()
     present: set[str] = set()
     kept: list[str] = []
     for line in text.rstrip("\n").split("\n"):
         words = split_words(os.fsencode(line.strip()))
-        setting = config.settings.get(os.fsdecode(words[0]).lower()) if words else None
+        name = os.fsdecode(words[0]).lower() if words else ""
+        if name == "user":
+            kept += users[:1]
+            del users[:1]
+            continue
+        setting = config.settings.get(name)
         if setting is None:
             kept.append(line)
             continue
@@ -200,6 +206,7 @@ def rewritten(text: str, config: Config) -> str:
         if setting.name in present or config[setting.name] != setting.default
         for line in due[setting.name]
     ]
+    added += users
     if added and _REWRITTEN not in kept:
         kept.append(_REWRITTEN)
     return "\n".join([*kept, *added]) + "\n"

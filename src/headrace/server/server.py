@@ -28,6 +28,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.settings import SettingRefused
+from headrace.engine.users import BadUsers
 from headrace.server import redis_conf
 from headrace.server.connection import Connection, Limits
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
@@ -192,7 +193,8 @@ class Server:
             self.engine.stats.rejected_connections += 1
             return _TOO_MANY
         peer = transport.get_extra_info("peername")
-        if is_denied(peer, protected=self.config["protected-mode"], password=self.config["requirepass"]):
+        password = not self.engine.users.default.no_password
+        if is_denied(peer, protected=self.config["protected-mode"], password=password):
             self.engine.stats.rejected_connections += 1
             return DENIED
         return None
@@ -439,6 +441,25 @@ def _prepare_directory(path: str) -> None:
         ) from None
 
 
+def _prepare_users(engine: Engine) -> None:
+    """Take over the users and the names of commands that the configuration asks for."""
+    config = engine.config
+    if config["aclfile"] and config.users:
+        raise CannotServe("Users are declared both in the configuration and in an aclfile; keep them in one of these.")
+    try:
+        if config["aclfile"]:
+            engine.users.load_file(config["aclfile"])
+        elif config.users:
+            engine.users.load_lines([list(map(os.fsencode, words)) for words in config.users], where="user directive")
+    except BadUsers as error:
+        raise CannotServe(str(error)) from None
+    for name, called in config.renamed:
+        try:
+            engine.rename_command(os.fsencode(name.lower()), os.fsencode(called.lower()))
+        except ValueError as error:
+            raise CannotServe(f"The directive 'rename-command {name} {called}' is refused: {error}.") from None
+
+
 def serve(arguments: list[str]) -> None:
     """Run a server with redis-server's arguments until it is told to stop.
 
@@ -462,6 +483,7 @@ def serve(arguments: list[str]) -> None:
         config.load("maxclients", [str(max(possible, 1))])
     server = Server(config, log)
     server.store.directory.lock()
+    _prepare_users(server.engine)
     server.listen()
     pidfile = Path(config["pidfile"]) if config["pidfile"] else None
     try:

@@ -1,0 +1,63 @@
+"""ACL LOG: who was turned away, why, and how often.
+
+The same thing again within a minute is counted, not listed; the newest comes first, and `acllog-max-len` are kept.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.engine.acl_rules import Reason
+
+_SAME_WITHIN_MS: Final = 60_000
+
+REASONS: Final = {
+    Reason.COMMAND: b"command",
+    Reason.KEY: b"key",
+    Reason.AUTH: b"auth",
+    Reason.CHANNEL: b"channel",
+}
+
+
+@dataclass
+class Entry:
+    """Somebody who was turned away; `what` is the command, key or channel."""
+
+    number: int
+    reason: Reason
+    context: bytes  # where the command stood: toplevel or multi
+    what: bytes
+    user: bytes
+    client: bytes  # its line of CLIENT LIST
+    created_ms: int
+    updated_ms: int
+    count: int = 1
+
+
+class AclLog:
+    """The entries, newest first, and how many of each reason there were in all."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.denied: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self._next = 0
+
+    def add(
+        self, reason: Reason, what: bytes, *, context: bytes, user: bytes, client: bytes, now_ms: int, most: int
+    ) -> None:
+        """Note that somebody was turned away, and keep so many entries at most."""
+        self.denied[reason] += 1
+        for at, entry in enumerate(self.entries):
+            same = (entry.reason, entry.context, entry.what, entry.user) == (reason, context, what, user)
+            if same and now_ms - entry.updated_ms <= _SAME_WITHIN_MS:
+                entry.count += 1
+                entry.client = client
+                entry.updated_ms = now_ms
+                self.entries.insert(0, self.entries.pop(at))
+                return
+        self.entries.insert(0, Entry(self._next, reason, context, what, user, client, now_ms, now_ms))
+        self._next += 1
+        del self.entries[most:]
+
+    def clear(self) -> None:
+        """Forget the entries."""
+        self.entries = []

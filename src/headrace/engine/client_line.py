@@ -1,0 +1,72 @@
+"""A connection in one line: what it is, does and costs, as CLIENT LIST and ACL LOG show it."""
+
+from headrace.engine.client import Client
+from headrace.engine.pubsub import Kind, held_by
+
+
+def _flags_of(client: Client) -> str:
+    flags = ""
+    if client.subscribed:
+        flags += "P"
+    if client.queue is not None:
+        flags += "x"
+    if client.wait is not None or client.postponed is not None:
+        flags += "b"
+    if client.watch_failed:
+        flags += "d"
+    if client.closing:
+        flags += "c"
+    if client.address.startswith(b"/"):
+        flags += "U"
+    if client.no_evict:
+        flags += "e"
+    if client.no_touch:
+        flags += "T"
+    return flags or "N"
+
+
+def describe(client: Client, now_ms: int, argument_bytes: int) -> bytes:
+    """Describe a connection; `argument_bytes` are those of the command that it runs."""
+    figures = client.channel.figures()
+    queued = client.queue or []
+    queued_bytes = sum(len(argument) for _, argv in queued for argument in argv)
+    written = client.reply.written()
+    total = figures.received + figures.room + argument_bytes + queued_bytes + written + figures.unsent
+    fields = {
+        "id": client.id,
+        "addr": client.address.decode(),
+        "laddr": client.local_address.decode(),
+        "fd": figures.descriptor,
+        "name": client.name.decode(),
+        "age": max(now_ms - client.created_ms, 0) // 1000,
+        "idle": max(now_ms - client.active_ms, 0) // 1000,
+        "flags": _flags_of(client),
+        "db": client.db.number,
+        "sub": len(held_by(client, Kind.CHANNEL)),
+        "psub": len(held_by(client, Kind.PATTERN)),
+        "ssub": len(held_by(client, Kind.SHARD)),
+        "multi": -1 if client.queue is None else len(queued),
+        "watch": len(client.watched),
+        "qbuf": figures.received,
+        "qbuf-free": figures.room,
+        "argv-mem": argument_bytes,
+        "multi-mem": queued_bytes,
+        "rbs": written,
+        "rbp": written,
+        "obl": written,
+        "oll": int(figures.unsent > 0),
+        "omem": figures.unsent,
+        "tot-mem": total,
+        "events": "rw" if figures.unsent else "r",
+        "cmd": client.last_command.decode(),
+        "user": client.user.name.decode(errors="surrogateescape"),
+        "redir": -1,
+        "resp": client.reply.protocol,
+        "lib-name": client.library_name.decode(),
+        "lib-ver": client.library_version.decode(),
+        "io-thread": 0,
+        "tot-net-in": figures.bytes_in,
+        "tot-net-out": figures.bytes_out,
+        "tot-cmds": client.commands_run,
+    }
+    return " ".join(f"{name}={value}" for name, value in fields.items()).encode(errors="surrogateescape") + b"\n"
