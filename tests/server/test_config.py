@@ -190,7 +190,6 @@ def test_several_settings_change_together_or_not_at_all(headrace_server: redis.R
         ("appendonly", "yes", "keeps data in memory only"),
         ("save", "900 1", "keeps data in memory only"),
         ("maxmemory-policy", "allkeys-lru", "never evicts"),
-        ("tls-port", "6380", "no TLS"),
     ],
 )
 def test_what_headrace_does_not_have_cannot_be_switched_on(

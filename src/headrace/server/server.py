@@ -34,6 +34,7 @@ from headrace.server.connection import Connection, Limits
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
 from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
+from headrace.server.tls import TlsPort
 from headrace.storage.child import ForkedJob
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
@@ -78,6 +79,7 @@ class Server:
         self._unix: list[socket.socket] = []
         self._acceptors: dict[socket.socket, asyncio.AbstractServer] = {}
         self._bound: tuple[tuple[str, ...], int] = ((), 0)
+        self._tls = TlsPort(config, log, self._loop, self._make_connection)
         self._alarm: asyncio.TimerHandle | None = None
         self._freed_ms = 0
         self._idle_checked_ms = 0
@@ -160,7 +162,8 @@ class Server:
             self._tcp = open_tcp(addresses, port, backlog)
         if path:
             self._unix = [open_unix(path, self.config["unixsocketperm"], backlog)]
-        if not self._tcp and not self._unix:
+        self._tls.listen()
+        if not self._tcp and not self._unix and not self._tls.is_open:
             raise CannotServe("There is nowhere to listen: give a port and an address to bind, or a unixsocket.")
         self._bound = (addresses, port)
 
@@ -173,10 +176,11 @@ class Server:
             self._loop.create_unix_server if listener.family == socket.AF_UNIX else self._loop.create_server
         )
         self._acceptors[listener] = await create(
-            lambda: _LoopConnection(self.engine, self.journal, self, self.limits),
-            sock=listener,
-            backlog=self.config["tcp-backlog"],
+            self._make_connection, sock=listener, backlog=self.config["tcp-backlog"]
         )
+
+    def _make_connection(self) -> Connection:
+        return _LoopConnection(self.engine, self.journal, self, self.limits)
 
     def _close_listeners(self, listeners: list[socket.socket]) -> None:
         for listener in listeners:
@@ -301,6 +305,7 @@ class Server:
         try:
             loop.create_task(self._load())
             self._accept(self._tcp + self._unix)
+            self._tls.accept()
             loop.call_soon(self._tick)
             loop.run_forever()
             if self._cannot_go_on is not None:
@@ -309,6 +314,7 @@ class Server:
             self.log.warning("Headrace is now ready to exit, bye bye...")
         finally:
             self._close_listeners(self._tcp + self._unix)
+            self._tls.close()
             if self._unix:
                 Path(self.config["unixsocket"]).unlink(missing_ok=True)
             loop.close()
@@ -334,6 +340,7 @@ class Server:
 
     def _announce(self) -> None:
         where = [f"port {self.config['port']}"] if self._tcp else []
+        where += [f"TLS port {self.config['tls-port']}"] if self._tls.is_open else []
         where += [f"unix socket {self.config['unixsocket']}"] if self._unix else []
         self.log.notice(
             f"Headrace {headrace.__version__}, pid {os.getpid()}, {' and '.join(where)}. Ready to accept connections"
@@ -378,6 +385,7 @@ class Server:
         self._stopping = True
         self.log.warning("User requested shutdown...")
         self._close_listeners(self._tcp + self._unix)
+        self._tls.close()
         self._loop.create_task(self._leave())
 
     async def _leave(self) -> None:

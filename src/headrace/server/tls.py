@@ -1,0 +1,194 @@
+"""TLS: the port that speaks it, and its certificates, which can be replaced while the server runs.
+
+    tls-port           on the addresses of `bind`; 0: none
+    tls-cert-file      the server's certificate, with those that it needs to be believed; tls-key-file: its key
+    tls-ca-cert-file   whom to believe clients' certificates, or tls-ca-cert-dir
+    tls-auth-clients   whether clients need one: yes, no, or only a good one where they have one (optional)
+
+A change is tried before it takes effect: with a certificate that cannot be used the one before stays. Connections that
+there are go on with what they began with. The listening socket stays open all the time, so that no client that comes
+during a change is turned away: each change accepts on a duplicate of it.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.core.errors import HeadraceError
+from headrace.engine.config import Config
+from headrace.engine.settings import SettingRefused
+from headrace.server.listeners import CannotListen, open_tcp
+from headrace.server.log import Log
+
+SETTINGS: Final = (
+    "tls-port",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-key-file-pass",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+    "tls-auth-clients",
+    "tls-protocols",
+    "tls-ciphers",
+)
+
+_HANDSHAKE_S: Final = 10  # who takes longer is turned away
+_VERSIONS: Final = {
+    "tlsv1": ssl.TLSVersion.TLSv1,
+    "tlsv1.1": ssl.TLSVersion.TLSv1_1,
+    "tlsv1.2": ssl.TLSVersion.TLSv1_2,
+    "tlsv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_USUAL_VERSIONS: Final = ("tlsv1.2", "tlsv1.3")
+_VERIFICATION: Final = {"yes": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "no": ssl.CERT_NONE}
+
+
+class BadTLS(HeadraceError, ValueError):
+    """Settings with which there can be no TLS; the text is one sentence for a person."""
+
+
+def make_context(config: Config) -> ssl.SSLContext:
+    """Make of the settings what the event loop needs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions = [word.lower() for word in config["tls-protocols"]] or list(_USUAL_VERSIONS)
+    unknown = [version for version in versions if version not in _VERSIONS]
+    if unknown:
+        raise BadTLS(f"tls-protocols knows TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3, but not '{unknown[0]}'.")
+    context.minimum_version = min(_VERSIONS[version] for version in versions)
+    context.maximum_version = max(_VERSIONS[version] for version in versions)
+    try:
+        if config["tls-ciphers"]:
+            context.set_ciphers(config["tls-ciphers"])
+    except ssl.SSLError:
+        raise BadTLS(f"None of the ciphers of tls-ciphers, '{config['tls-ciphers']}', can be used.") from None
+    _load_certificate(context, config)
+    context.verify_mode = _VERIFICATION[config["tls-auth-clients"]]
+    if context.verify_mode != ssl.CERT_NONE:
+        _load_authorities(context, config)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, config: Config) -> None:
+    certificate, key = config["tls-cert-file"], config["tls-key-file"]
+    for name, path in (("tls-cert-file", certificate), ("tls-key-file", key)):
+        if not path:
+            raise BadTLS(f"TLS needs a certificate and its key: {name} is not set.")
+        if not Path(path).is_file():
+            raise BadTLS(f"The file {path} of {name} does not exist.")
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: config["tls-key-file-pass"])
+    except (ssl.SSLError, OSError, ValueError):
+        raise BadTLS(
+            f"The certificate {certificate} and the key {key} cannot be read, or do not belong together; or the key "
+            "has a password, which tls-key-file-pass would tell."
+        ) from None
+
+
+def _load_authorities(context: ssl.SSLContext, config: Config) -> None:
+    file, directory = config["tls-ca-cert-file"], config["tls-ca-cert-dir"]
+    if not file and not directory:
+        raise BadTLS(
+            "To know whose certificates to believe, TLS needs tls-ca-cert-file or tls-ca-cert-dir; where clients need "
+            "none, say tls-auth-clients no."
+        )
+    try:
+        context.load_verify_locations(file or None, directory or None)
+    except (ssl.SSLError, OSError):
+        raise BadTLS(f"The certificates of {file or directory}, whom to believe, cannot be read.") from None
+
+
+class TlsPort:
+    """The listeners of `tls-port`; `make_connection` gives the event loop a protocol for each client."""
+
+    def __init__(
+        self, config: Config, log: Log, loop: asyncio.AbstractEventLoop, make_connection: Callable[[], Any]
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._loop = loop
+        self._make_connection = make_connection
+        self._listeners: list[socket.socket] = []
+        self._acceptors: list[asyncio.AbstractServer] = []
+        self._bound: tuple[tuple[str, ...], int] = ((), 0)
+        self._context: ssl.SSLContext | None = None
+        self._running = False
+        for name in (*SETTINGS, "bind"):
+            config.watch(name, self._changed)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is such a port."""
+        return bool(self._listeners)
+
+    def listen(self) -> None:
+        """Open the sockets that the configuration asks for."""
+        self._prepare()
+
+    def accept(self) -> None:
+        """Begin to take connections."""
+        self._running = True
+        self._loop.create_task(self._accept())
+
+    def close(self) -> None:
+        """End listening; connections go on."""
+        self._running = False
+        self._close_listeners()
+
+    def _changed(self, _value: object) -> None:
+        try:
+            self._prepare()
+        except (BadTLS, CannotListen) as error:
+            self._log.warning(str(error))
+            raise SettingRefused("Unable to update TLS configuration. Check server logs.") from None
+        finally:
+            if self._running:
+                self._stop_accepting()
+                self._loop.create_task(self._accept())
+
+    def _prepare(self) -> None:
+        """Make the context and the sockets anew, or fail and change nothing."""
+        wanted = (self._config["bind"], self._config["tls-port"])
+        context = make_context(self._config) if wanted[1] else None
+        if wanted != self._bound:
+            before = self._bound
+            if wanted[1] == before[1]:  # the same port cannot be bound twice on an address that stays
+                self._close_listeners()
+            try:
+                opened = self._open(*wanted)
+            except CannotListen:
+                self._listeners = self._listeners or self._open(*before)
+                raise
+            self._close_listeners()
+            self._listeners, self._bound = opened, wanted
+        self._context = context
+
+    def _open(self, addresses: tuple[str, ...], port: int) -> list[socket.socket]:
+        return open_tcp(addresses, port, self._config["tcp-backlog"]) if port else []
+
+    def _close_listeners(self) -> None:
+        self._stop_accepting()
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []
+
+    def _stop_accepting(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors = []
+
+    async def _accept(self) -> None:
+        if not self._running or self._acceptors:
+            return
+        for listener in self._listeners:
+            self._acceptors.append(
+                await self._loop.create_server(
+                    self._make_connection,
+                    sock=listener.dup(),
+                    backlog=self._config["tcp-backlog"],
+                    ssl=self._context,
+                    ssl_handshake_timeout=_HANDSHAKE_S,
+                )
+            )
