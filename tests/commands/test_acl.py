@@ -5,6 +5,7 @@ from in_process import InProcess, InProcessClient
 
 from headrace.commands.all import TABLE
 from headrace.engine.acl_rules import Access, access_needed
+from headrace.commands.client_hints import key_number
 from headrace.engine.engine import Command, Flag
 
 EVERY_COMMAND = [each for outer in TABLE.values() for each in (outer, *outer.subcommands.values()) if each.handler]
@@ -18,7 +19,11 @@ def request(command: Command, word: bytes) -> list[bytes]:
         return [*name, *KEYWORDS[command.name], word, word]
     if command.subcommands:
         return name
-    return [*name, *[word] * max(abs(command.arity) - len(name), 0), *([word] if command.arity < 0 else [])]
+    argv = [*name, *[word] * max(abs(command.arity) - len(name), 0), *([word] if command.arity < 0 else [])]
+    number = key_number(command)
+    if number is not None:
+        argv[number] = b"1"
+    return argv
 
 
 def as_user(engine: InProcess, *rules: str) -> InProcessClient:

@@ -6,7 +6,10 @@ or the directory may not be written to. After each, everything that was acknowle
 
 import os
 import resource
+import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +20,7 @@ import pytest
 import redis
 
 from server.server_process import ServerProcess, run_to_its_end
+from server.test_persistence_kill import assert_filled, children_of, fill
 from storage.faulty_disk import FaultyDisk
 
 # Root may write anywhere; a server that has given up these two capabilities may not.
@@ -55,7 +59,6 @@ class Ledger:
             try:
                 self.ids.append(client.xadd("s", {"f": value}))
             except redis.ResponseError as refusal:
-                assert "MISCONF" in repr(refusal) + str(refusal) or "disk" in str(refusal), refusal
                 self.refusals.append(str(refusal))
                 return False
             return True
@@ -181,7 +184,7 @@ def test_files_that_may_not_grow(tmp_path: Path, data: Path) -> None:
     ledger = Ledger()
     with ServerProcess(tmp_path, "--dir", str(data)) as server:
         assert ledger.add(server)
-        size = sum(path.stat().st_size for path in (data / "appendonlydir").glob("*.incr.aof"))
+        size = sum(len(path.read_bytes().rstrip(b"\0")) for path in (data / "appendonlydir").glob("*.incr.aof"))
         limits = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + 70, resource.RLIM_INFINITY))
         ledger.add_until_refused(server, "v")
         assert "File too large" in ledger.refusals[0]
@@ -196,7 +199,7 @@ def test_a_kill_while_the_disk_is_full_loses_nothing_that_was_acknowledged(tmp_p
     ledger = Ledger()
     with ServerProcess(tmp_path, "--dir", str(data)) as server:
         assert ledger.add(server)
-        size = sum(path.stat().st_size for path in (data / "appendonlydir").glob("*.incr.aof"))
+        size = sum(len(path.read_bytes().rstrip(b"\0")) for path in (data / "appendonlydir").glob("*.incr.aof"))
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + 70, resource.RLIM_INFINITY))
         ledger.add_until_refused(server, "v")
         kill_and_check(server, ledger, tmp_path, data)
@@ -330,6 +333,47 @@ def test_replies_wait_for_the_sync_of_a_real_server(faulty: FaultyDisk, tmp_path
         assert b"1-1" in blocked.reply()
 
 
+def test_waitaof_waits_for_the_disk_to_recover(faulty: FaultyDisk, tmp_path: Path, data: Path) -> None:
+    ledger = Ledger()
+    with faulty.under(tmp_path, "--dir", str(data)) as server, server.raw() as waiting, server.raw() as other:
+        for name, error in (("write_error", ENOSPC), ("sync_error", EIO)):
+            faulty.set(**{name: error})
+            assert not ledger.add(server)
+            assert waiting.run("WAITAOF", 1, 0, 20) == b"*2\r\n:0\r\n:0\r\n"
+            waiting.send([b"WAITAOF", b"1", b"0", b"0"])
+            await_that(lambda: b"blocked_clients:1" in other.run("INFO", "clients"), server)
+            faulty.set(**{name: 0})
+            assert waiting.reply() == b"*2\r\n:1\r\n:0\r\n"
+            ledger.await_service(server)
+        kill_and_check(server, ledger, tmp_path, data)
+
+
+def test_a_rewrite_after_one_that_was_to_mend_and_was_ended_keeps_what_came_meanwhile(
+    faulty: FaultyDisk, tmp_path: Path, data: Path
+) -> None:
+    with faulty.under(tmp_path, "--dir", str(data)) as server, server.client() as client:
+        fill(server, 1, 101)
+        faulty.set(sync_error=EIO)
+        assert not Ledger().add(server)
+        faulty.set(sync_waits=1, sync_error=0)
+        await_that(lambda: client.info("persistence")["aof_rewrite_in_progress"] == 1, server)
+        client.config_set("appendonly", "no")
+        client.delete("s")
+        faulty.set(sync_waits=0)
+        client.config_set("appendonly", "yes")
+        fill(server, 1, 100_001)
+        client.bgrewriteaof()
+        (child,) = children_of(server)
+        os.kill(child, signal.SIGSTOP)
+        fill(server, 100_001, 100_101)
+        os.kill(child, signal.SIGCONT)
+        server.await_log("Background AOF rewrite finished successfully")
+        server.process.kill()
+        server.process.wait(10)
+    with ServerProcess(tmp_path, "--dir", str(data)) as server, server.client() as client:
+        assert_filled(client, 100_101)
+
+
 def is_silent(client: object) -> bool:
     """Whether nothing has come, and nothing comes for a moment."""
     peer = client._socket  # type: ignore[attr-defined]
@@ -398,13 +442,38 @@ def test_a_failed_snapshot_refuses_writes_only_with_save_points_and_is_tried_aga
         await_that(accepted, server)
 
 
+def test_append_only_files_that_somebody_removed_are_written_again(tmp_path: Path, data: Path) -> None:
+    ledger = Ledger()
+    with ServerProcess(tmp_path, "--dir", str(data)) as server:
+        assert ledger.add(server)
+        shutil.rmtree(data / "appendonlydir")
+        server.await_log("The disk takes what is written again")
+        ledger.await_service(server)
+        kill_and_check(server, ledger, tmp_path, data)
+
+
+def test_a_directory_that_somebody_removed_is_missed(tmp_path: Path, data: Path) -> None:
+    ledger = Ledger()
+    with ServerProcess(tmp_path, "--dir", str(data)) as server:
+        assert ledger.add(server)
+        shutil.rmtree(data)
+        await_that(lambda: not ledger.add(server), server)
+        assert "No such file or directory" in ledger.refusals[-1]
+        ledger.assert_refused(server)
+        data.mkdir()
+        ledger.await_service(server)
+        ended = run_to_its_end("serve", "--dir", str(data), "--port", "0", "--unixsocket", "x", directory=tmp_path)
+        assert b"is in use by another process" in ended.stderr
+        kill_and_check(server, ledger, tmp_path, data)
+
+
 def test_a_directory_that_cannot_be_read_is_one_sentence(tmp_path: Path, data: Path) -> None:
     with ServerProcess(tmp_path, "--dir", str(data)) as server:
         assert Ledger().add(server)
     for path in (data / "appendonlydir").iterdir():
         path.chmod(0)
     ended = subprocess.run(
-        ["python", "-c", WITHOUT_OVERRIDE[1].replace("sys.executable", repr(os.sys.executable)), "serve"],  # type: ignore[attr-defined]
+        [sys.executable, *WITHOUT_OVERRIDE, "serve"],
         check=False,
         capture_output=True,
         cwd=data,

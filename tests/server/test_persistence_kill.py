@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import redis
@@ -45,7 +46,7 @@ def test_what_was_acknowledged_survives_kill_after_kill(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server, server.client() as client:
         load.check(client)
     print(f"{KILLS} kills, {load.acknowledged} acknowledged operations")
-    assert all(earlier < later for earlier, later in zip(counts, counts[1:], strict=False)), counts
+    assert all(earlier < later for earlier, later in pairwise(counts)), counts
     assert load.acknowledged > 100 * KILLS
 
 

@@ -48,9 +48,10 @@ def test_it_says_version_pid_and_port_when_it_is_ready(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
     with ServerProcess(tmp_path) as server:
         assert f"Cannot listen on 127.0.0.1:{server.port}: Address already in use" in refused(
-            tmp_path, "--port", str(server.port)
+            tmp_path / "other", "--port", str(server.port)
         )
 
 

@@ -289,6 +289,9 @@ class SimulatedDisk(Disk):
     def size(self, path: Path) -> int:
         return len(self._find_file(path).content)
 
+    def is_removed(self, file: int) -> bool:
+        return False  # nobody but the store works here, and it removes nothing that it writes to
+
     # --- names -----------------------------------------------------------------------------------------------------
 
     def exists(self, path: Path) -> bool:

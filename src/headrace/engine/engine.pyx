@@ -644,7 +644,7 @@ cdef class Engine:
         return 0
 
     def forget_effects(self) -> None:
-        """The effects of the transaction that runs, so far, need not be noted: a base that was just written has them."""
+        """The effects so far of the transaction that runs need not be noted: a base that was just written has them."""
         self.effects = []
 
     # --- keys --------------------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ class Persistence:
         raise CommandError(NOT_PERSISTENT)
 
     def save_in_background(self, *, schedule: bool, in_transaction: bool) -> bytes:  # noqa: ARG002
-        """Begin a snapshot, or with `schedule` or in a transaction see to it that one is begun soon; say which.
+        """Begin a snapshot, or with `schedule` see to it that one is begun when possible; say which.
 
-        Half a transaction is nothing that may be saved.
+        In a transaction it is always put off, for half of one is nothing that may be saved.
         """
         raise CommandError(NOT_PERSISTENT)
 

@@ -299,8 +299,9 @@ class SavePoints(Words):
     """Pairs of seconds and changes after which a snapshot is due; none: never."""
 
     def _parse(self, words: Sequence[str]) -> Any:
-        words = " ".join(words).split()  # one word may have several: --save "3600 1 300 100"
-        if not words:
+        if len(words) == 1:
+            words = words[0].split(" ")  # --save "3600 1 300 100"
+        if list(words) in ([], [""]):
             return ()
         if len(words) % 2 or not all(word.isascii() and word.isdigit() for word in words):
             raise SettingRefused("Invalid save parameters")

@@ -71,6 +71,7 @@ class Server:
         disk = Disk()
         self.journal = Journal(disk, background=True)
         self.store = Store(self.engine, DataDirectory.configured(config, disk), self.journal, ForkedJob, log)
+        self._home = Path.cwd()
         self.limits = Limits()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
         self._connections: dict[Connection, Any] = {}  # and their transports
@@ -97,7 +98,7 @@ class Server:
     def _follow_configuration(self) -> None:
         watch = self.config.watch
         watch("loglevel", self.log.set_level)
-        watch("dir", _enter_directory)
+        watch("dir", self._enter_directory)
         watch("port", self._listening_changed)
         watch("bind", self._listening_changed)
         watch("maxclients", self._max_clients_changed)
@@ -105,6 +106,12 @@ class Server:
         for name in ("client-query-buffer-limit", "client-output-buffer-limit", "proto-max-bulk-len"):
             watch(name, self._limits_changed)
         self._limits_changed(None)
+
+    def _enter_directory(self, path: str) -> None:
+        try:
+            os.chdir(self._home / path)  # which is `.` where nobody has ever set it
+        except OSError as error:
+            raise SettingRefused(os.strerror(error.errno or 0)) from None
 
     def _limits_changed(self, _value: object) -> None:
         output = self.config["client-output-buffer-limit"]["normal"]
@@ -427,13 +434,6 @@ def _raise_descriptor_limit(clients: int) -> int:
                 break
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return clients if soft == resource.RLIM_INFINITY or soft >= needed else soft - _OWN_DESCRIPTORS
-
-
-def _enter_directory(path: str) -> None:
-    try:
-        os.chdir(path)
-    except OSError as error:
-        raise SettingRefused(os.strerror(error.errno or 0)) from None
 
 
 def _prepare_directory(path: str) -> None:

@@ -79,6 +79,7 @@ class AppendFiles:
         self.journal.drain()
         if self.journal.failing:
             raise OSError(EIO, "the disk did not take what was written before")
+        self.journal.cut_unused()  # the room that this frees may be what the disk needs
         self._begin_behind(self.manifest)
 
     def adopt_base(self, *, follow: bool = False) -> None:

@@ -88,7 +88,8 @@ class DataDirectory:
     def leftovers(self) -> list[Path]:
         """List what a process that died was writing, by the names that only such files have."""
         own = "|".join(map(re.escape, (self.append_file, self.dump.name)))
-        ours = re.compile(rf"{TEMPORARY}([0-9]+\.rdb|(rewriteaof|save|bgsave)-.*\.(aof|rdb)|({own})(\..*)?)")
+        snapshots = r"((save|bgsave|rewriteaof)-)?[0-9]+\.rdb"
+        ours = re.compile(rf"{TEMPORARY}({snapshots}|rewriteaof-.*\.aof|({own})(\..*)?)")
         return [
             directory / name
             for directory in (self.path, self.append_directory)
@@ -121,6 +122,13 @@ class DataDirectory:
                 )
             self.disk.truncate(self._lock, 0)
             self.disk.append(self._lock, b"%d\n" % os.getpid())
+
+    def keep_lock(self) -> None:
+        """Lock again where the file that we hold was removed."""
+        if self._lock is not None and self.disk.is_removed(self._lock):
+            held = self._lock
+            self.lock()
+            self.disk.close(held)
 
     def unlock(self) -> None:
         """Let others work here."""

@@ -52,6 +52,10 @@ class Disk:
         """Return when what a file holds would survive a power cut."""
         os.fdatasync(file)
 
+    def is_removed(self, file: int) -> bool:
+        """Whether an open file has no name any more, so that what is written to it is lost with the process."""
+        return os.fstat(file).st_nlink == 0
+
     def close(self, file: int) -> None:
         """Forget an open file."""
         os.close(file)

@@ -32,7 +32,8 @@ cdef class Journal:
     cdef readonly uint64_t size         # bytes in the file
     cdef readonly bint busy             # the worker has a job …
     cdef uint64_t job_end               # … that covers effects up to here
-    cdef uint64_t zeroed                # the file has zeros from `size` up to here; 0: it is written at its end
+    cdef bint prepared                  # the file is written at places, not at its end: it has zeros …
+    cdef uint64_t zeroed                # … from `size` up to here
     cdef bint scheduled                 # a commit will come
     cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that

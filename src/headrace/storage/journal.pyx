@@ -102,7 +102,7 @@ cdef class Journal:
         empty(&self.writing)
         self.file = file
         self.size = size
-        self.zeroed = 0
+        self.prepared = False
         self.selected = -1
         self.written = self.synced = self.safe = self.position
         self.failing = self.incomplete = False
@@ -124,19 +124,24 @@ cdef class Journal:
             self.unprepare()
         self.policy = POLICIES[name]
 
+    def cut_unused(self) -> None:
+        """Cut what was prepared and not used; the next commit prepares again."""
+        self.unprepare()
+
     cdef int prepare(self) except -1:
         """Write at places from now on, not at the end: the end is behind the zeros."""
-        if self.zeroed == 0:
+        if not self.prepared:
             fcntl.fcntl(self.file, fcntl.F_SETFL, fcntl.fcntl(self.file, fcntl.F_GETFL) & ~os.O_APPEND)
+            self.prepared = True
             self.zeroed = self.size
         return 0
 
     cdef int unprepare(self) except -1:
         """Cut the zeros, and write at the end again."""
-        if self.zeroed:
+        if self.prepared:
             self.disk.truncate(self.file, self.size)
             fcntl.fcntl(self.file, fcntl.F_SETFL, fcntl.fcntl(self.file, fcntl.F_GETFL) | os.O_APPEND)
-            self.zeroed = 0
+            self.prepared = False
         return 0
 
     # --- effects -----------------------------------------------------------------------------------------------
@@ -234,9 +239,7 @@ cdef class Journal:
         to_zero = self.zeroed
         if self.size + self.writing.size > self.zeroed:
             to_zero = self.size + self.writing.size + PREPARED
-        self.worker.submit_at(self.file, self.writing.data, self.writing.size, self.size, self.zeroed, to_zero)
-        self.zeroed = to_zero
-        return 0
+        return self.worker.submit_at(self.file, self.writing.data, self.writing.size, self.size, self.zeroed, to_zero)
 
     def write_out(self) -> None:
         """Give the system what was taken, on this thread."""
@@ -264,6 +267,8 @@ cdef class Journal:
         if self.worker.error and not self.worker.sync_failed:
             self.fail(self.worker.error, False)
             return
+        if self.writing.size and self.prepared:
+            self.zeroed = max(<uint64_t>self.worker.zeroed, self.size + self.writing.size)
         self.size += self.writing.size
         self.written += self.writing.size
         empty(&self.writing)
@@ -345,6 +350,11 @@ cdef class Journal:
             connection.disown(error)
         self.go_on()
         return 0
+
+    def lose(self, error: int) -> None:
+        """The file is not what a start would find: only a new one behind a new base will do."""
+        self.incomplete = True
+        self.fail(error, False)
 
     def retry(self) -> bool:
         """Try to bring out what the disk refused; tells whether it took it. An `incomplete` journal needs a new file."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import ENOENT
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -31,7 +32,7 @@ from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import StorageError
 from headrace.storage.journal import Journal
 from headrace.storage.notes import Notes
-from headrace.storage.recovery import recover
+from headrace.storage.recovery import Recovered, recover
 from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
 
 _RETRY_S: Final = 0.5  # between two attempts to get the disk to take what it refused
@@ -86,6 +87,7 @@ class Store(Persistence):
         self._mending = False  # the rewrite is to mend the journal
         self._scheduled_save = False
         self._scheduled_rewrite = False
+        self._loaded = Recovered()
         self._snapshots = _History()
         self._rewrites = _History()
         self._rewrite_failures = 0
@@ -106,6 +108,7 @@ class Store(Persistence):
         """Load what the directory holds, a step at a time, and begin to write; the lock must be held."""
         self.directory.remove_leftovers()
         recovered = yield from recover(self.engine, self.directory, self.config, self.notes)
+        self._loaded = recovered
         self.last_save_s = self._tried_save_s = int(time.time())
         self.journal.set_policy(self.config["appendfsync"])
         if self.config["appendonly"]:
@@ -158,6 +161,8 @@ class Store(Persistence):
         self._collect()
         if self.journal.failing:
             self._retry()
+        elif self.journal.file is not None and self._disk.is_removed(self.journal.file):
+            self.journal.lose(ENOENT)
         else:
             self.journal.sync_due()
         if self._saving is None and self._rewriting is None:
@@ -204,7 +209,7 @@ class Store(Persistence):
         self._snapshot_written(monotonic() - began)
 
     def save_in_background(self, *, schedule: bool, in_transaction: bool) -> bytes:
-        """Begin a snapshot, or with `schedule` or in a transaction see to it that one is begun soon; say which."""
+        """Begin a snapshot, or with `schedule` see to it that one is begun when possible; say which."""
         if self._saving is not None:
             raise CommandError(_SAVE_IN_PROGRESS)
         if self._rewriting is not None or in_transaction:
@@ -352,9 +357,18 @@ class Store(Persistence):
         if not self.journal.incomplete:
             if self.journal.retry():
                 self._recovered()
-        elif self._rewriting is None:
+        elif self._rewriting is None and self._have_directory():
             self._mending = True
             self._rewriting = self._spawn(partial(self._write_base, self.files.temporary_base))
+
+    def _have_directory(self) -> bool:
+        """Make again what was removed below us; False where that cannot be done yet."""
+        try:
+            self.directory.keep_lock()
+            self._disk.make_directory(self.directory.append_directory)
+        except (OSError, StorageError):
+            return False
+        return True
 
     def _recovered(self) -> None:
         self._disk_error = ""
@@ -485,6 +499,8 @@ class Store(Persistence):
         yield "rdb_current_bgsave_time_sec", round(self._saving.seconds) if self._saving is not None else -1
         yield "rdb_saves", self._snapshots.count
         yield "rdb_last_cow_size", self._snapshots.copied_bytes
+        yield "rdb_last_load_keys_expired", self._loaded.expired
+        yield "rdb_last_load_keys_loaded", self._loaded.keys
         yield "aof_enabled", int(self.appends)
         yield "aof_rewrite_in_progress", int(self._rewriting is not None)
         yield "aof_rewrite_scheduled", int(self._scheduled_rewrite)
@@ -495,6 +511,8 @@ class Store(Persistence):
         yield "aof_rewrites_consecutive_failures", self._rewrite_failures
         yield "aof_last_write_status", "err" if self.journal.failing else "ok"
         yield "aof_last_cow_size", self._rewrites.copied_bytes
+        yield "module_fork_in_progress", 0
+        yield "module_fork_last_cow_size", 0
         if self.appends:
             yield "aof_current_size", self.files.size
             yield "aof_base_size", self._size_after_rewrite

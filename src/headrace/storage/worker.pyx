@@ -112,14 +112,14 @@ cdef class Worker:
             write(self.signalled, b"!", 1)
 
     cdef int write_there(self) noexcept nogil:
-        """Write where there are zeros, after more of them where there are not enough."""
-        cdef int error = 0
+        """Write where there are zeros, after more of them where there are not enough and the disk has room for them."""
         cdef size_t some
-        while error == 0 and self.zeroed < self.to_zero:
+        while self.zeroed < self.to_zero:
             some = min(<size_t>(self.to_zero - self.zeroed), <size_t>ZEROS)
-            error = write_all_at(self.file, zeros, some, self.zeroed)
+            if write_all_at(self.file, zeros, some, self.zeroed) != 0:
+                break
             self.zeroed += <int64_t>some
-        return error if error else write_all_at(self.file, self.data, self.size, self.offset)
+        return write_all_at(self.file, self.data, self.size, self.offset)
 
     cdef int submit(self, int file, const byte_t *data, size_t size, bint sync) except -1:
         """Begin a job; its bytes must stay where they are until it is collected."""
