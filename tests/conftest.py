@@ -1,10 +1,8 @@
 """What all tests share: how long to run, a Headrace server, and a real redis-server to compare it with."""
 
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from campaign import LONG
 from ports import free_port
+from starting import wait_for
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
@@ -21,22 +20,6 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("test"), derandomize=False, max_examples=2000)
 settings.load_profile("long" if LONG else "test")
-
-
-def wait_for(process: subprocess.Popen[bytes], client: redis.Redis) -> None:
-    """Return once a server that was started answers."""
-    port = client.connection_pool.connection_kwargs["port"]
-    for _ in range(400):
-        if process.poll() is not None:
-            break
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionError:
-            time.sleep(0.025)
-        else:
-            client.ping()
-            return
-    pytest.fail(f"{process.args!r} does not answer")
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ import pytest
 from in_process import InProcess, InProcessClient
 
 from headrace.commands.all import TABLE
-from headrace.engine.acl_rules import Access, access_needed
 from headrace.commands.client_hints import key_number
+from headrace.engine.acl_rules import Access, access_needed
 from headrace.engine.engine import Command, Flag
 
 EVERY_COMMAND = [each for outer in TABLE.values() for each in (outer, *outer.subcommands.values()) if each.handler]

@@ -17,10 +17,10 @@ import pytest
 import redis
 
 from campaign import LONG
-from conftest import wait_for
 from ports import free_port
 from server.raw_client import RawClient
 from server.server_process import ServerProcess
+from starting import wait_for
 
 sys.path.append(str(Path(__file__).parents[1] / "differential"))
 from random_commands import CommandWriter
