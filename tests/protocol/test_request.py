@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle, pairwise
 
@@ -24,7 +24,10 @@ from headrace.protocol.request import RequestParser
 MUTATIONS = 500_000 if os.environ.get("HEADRACE_LONG") else 20_000
 PING = b"*1\r\n$4\r\nPING\r\n"
 
-requests = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=8), max_size=6)
+arguments = st.sampled_from([b"XADD", b"s", b"t", b"*"]) | st.binary(max_size=40)
+requests = st.lists(
+    st.lists(arguments, min_size=1, max_size=4) | st.lists(arguments, min_size=1, max_size=8), max_size=6
+)
 quoting = st.text(alphabet="ab'\"\\x4fnrtbag \t\r\v\fé", max_size=30).map(str.encode)
 
 
@@ -35,6 +38,14 @@ def encode(*arguments: bytes) -> bytes:
 def drain(parser: RequestParser) -> Iterator[list[bytes]]:
     while (request := parser.next()) is not None:
         yield request
+
+
+def drain_keeping_none(parser: RequestParser) -> Iterator[list[bytes]]:
+    """As a connection does it: a request is forgotten before the next is asked for, which may be written over it."""
+    while (request := parser.next()) is not None:
+        shown = list(request)
+        del request
+        yield shown
 
 
 def receive(parser: RequestParser, data: bytes) -> None:
@@ -173,9 +184,12 @@ def answer_of(server: redis.Redis, data: bytes) -> object:
 # --- requests ------------------------------------------------------------------------------------------------------
 
 
-@given(requests, st.lists(st.integers(0, 2000)), st.booleans())
+@given(requests, st.lists(st.integers(0, 2000)), st.booleans(), st.sampled_from([drain, drain_keeping_none]))
 def test_any_arguments_come_out_equal_however_the_bytes_were_cut(
-    sent: list[list[bytes]], cuts: list[int], through_views: bool
+    sent: list[list[bytes]],
+    cuts: list[int],
+    through_views: bool,
+    drained: Callable[[RequestParser], Iterator[list[bytes]]],
 ) -> None:
     data = b"".join(encode(*request) for request in sent)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
@@ -186,9 +200,42 @@ def test_any_arguments_come_out_equal_however_the_bytes_were_cut(
             receive(parser, data[start:stop])
         else:
             parser.feed(data[start:stop])
-        found.extend(drain(parser))
+        found.extend(drained(parser))
     assert found == sent
     assert parser.buffered() == 0
+
+
+def test_a_request_is_written_over_the_last_one_unless_somebody_has_it() -> None:
+    parser = RequestParser()
+    parser.feed(encode(b"XADD", b"orders", b"*", b"item", b"tea") + encode(b"XADD", b"orders", b"*", b"item", b"cup"))
+    kept = parser.next()
+    assert parser.next() == [b"XADD", b"orders", b"*", b"item", b"cup"]
+    assert kept == [b"XADD", b"orders", b"*", b"item", b"tea"]
+
+    parser.feed(encode(b"XLEN", b"orders") + encode(b"XLEN", b"orders") + encode(b"XLEN", b"others"))
+    request = parser.next()
+    assert request is not None
+    first, command, key = id(request), *request
+    del request
+    request = parser.next()
+    assert request is not None
+    assert id(request) == first
+    assert request[0] is command
+    assert request[1] is key
+    del request
+    assert parser.next() == [b"XLEN", b"others"]
+
+
+def test_a_long_request_is_not_kept_for_the_next() -> None:
+    parser = RequestParser()
+    receive(parser, encode(b"SET", b"key", b"x" * 100_000))
+    tracemalloc.start()
+    try:
+        receive(parser, encode(b"SET", b"key", b"y" * 16_000))
+        assert all(len(request) == 3 for request in drain_keeping_none(parser))
+        assert tracemalloc.get_traced_memory()[0] < 16_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_pipeline_may_be_cut_in_two_at_every_byte() -> None:

@@ -17,7 +17,7 @@ cdef class RequestParser:
     cdef object failure                 # what next() raised for good
 
     # The request that has begun and is not complete; `expected` is 0 between requests.
-    cdef list arguments
+    cdef list arguments                 # between requests: those of the last one, None where they were long
     cdef int64_t expected
     cdef int64_t stored
     cdef int64_t bulk                   # size of the argument whose header was read; -1: its header comes next
@@ -41,7 +41,9 @@ cdef class RequestParser:
     cdef bint read_count(self) except -1
     cdef bint read_bulk_size(self) except -1
     cdef bint read_number(self, bytes too_long, int64_t *number, bint *valid) except -1
+    cdef int prepare_list(self, Py_ssize_t places) except -1
     cdef bint read_arguments(self) except -1
+    cdef int read_plain_arguments(self) except -1
     cdef int store(self, PyObject *argument) except -1
     cdef int begin_large(self) except -1
     cdef int reserve_large(self, size_t size) except -1

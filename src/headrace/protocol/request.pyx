@@ -10,6 +10,10 @@ One pass: an argument is copied out as soon as it is complete, and what has been
 wherever the reads cut the stream. An argument of 32 KB or more that is not complete yet leaves the buffer and becomes
 a `bytes` of its own that the socket fills directly, so that it is copied once at most.
 
+Requests resemble each other. Where nobody has kept the list of the last one, the next is written over it, and an
+argument that is the same at the same place (the command, the key, the names of fields) stays the same object, whose
+hash Python knows already.
+
 Nothing is allocated on a client's word: a list gets at most 1024 places before its arguments come, and a large argument
 never more than double of what has arrived.
 
@@ -23,7 +27,7 @@ so too after a MemoryError that cost received bytes. After any other MemoryError
 cimport cython
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.string cimport memchr, memcpy, memmove
+from libc.string cimport memchr, memcmp, memcpy, memmove
 
 from headrace.core.memory cimport reallocate, release
 from headrace.core.stream_id cimport strict_integer
@@ -42,6 +46,8 @@ cdef enum:
     LARGE_START = 64 * 1024
     UNTRUSTED_COUNT = 10
     UNTRUSTED_BULK = 16384
+    PLAIN = 16384                   # an argument up to here is read in one go
+    RESEMBLED = 1024                # bytes of a request that is kept for the next to be written over
 
 # With pointers instead of objects: a `bytes` under construction must not be referenced from anywhere else.
 cdef extern from "Python.h":
@@ -51,8 +57,11 @@ cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject **text, Py_ssize_t size) except -1
     list PyList_New(Py_ssize_t size)
     Py_ssize_t PyList_GET_SIZE(PyObject *items) noexcept
-    void PyList_SET_ITEM(PyObject *items, Py_ssize_t index, PyObject *item) noexcept
+    PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t index) noexcept
+    int PyList_SetItem(PyObject *items, Py_ssize_t index, PyObject *item) except -1     # takes over the reference
     int PyList_Append(PyObject *items, PyObject *item) except -1
+    bint PyBytes_CheckExact(PyObject *) noexcept
+    Py_ssize_t Py_REFCNT(PyObject *) noexcept
     void Py_INCREF(PyObject *) noexcept
     void Py_DECREF(PyObject *) noexcept
 
@@ -72,6 +81,14 @@ cdef inline const byte_t *plain_number(const byte_t *p, const byte_t *end, int64
         return NULL
     number[0] = value
     return p + 2
+
+
+cdef inline bint is_text(PyObject *known, const byte_t *text, size_t size) noexcept:
+    """Whether what lies at a place in a list, perhaps nothing, is this text."""
+    return (
+        known != NULL and PyBytes_CheckExact(known) and <size_t>PyBytes_GET_SIZE(known) == size
+        and memcmp(PyBytes_AS_STRING(known), text, size) == 0
+    )
 
 
 @cython.final
@@ -211,7 +228,8 @@ cdef class RequestParser:
         if not self.read_arguments():
             return None
         request = self.arguments
-        self.arguments = None
+        if self.arrived - (self.end - self.begin) - self.handed_out > RESEMBLED:
+            self.arguments = None
         self.expected = 0
         return request
 
@@ -245,7 +263,7 @@ cdef class RequestParser:
         if count > UNTRUSTED_COUNT and not self.trusted:
             raise self.refuse(b"unauthenticated multibulk length")
         if count > 0:
-            self.arguments = PyList_New(min(count, <int64_t>PLACES_MAX))
+            self.prepare_list(min(count, <int64_t>PLACES_MAX))
             self.expected = count
             self.stored = 0
             self.handed_out = handed_out
@@ -253,22 +271,22 @@ cdef class RequestParser:
             self.begin = after - self.buffer
         return True
 
+    cdef int prepare_list(self, Py_ssize_t places) except -1:
+        """A list for the arguments: the last one, which nobody else has, or one without any."""
+        cdef PyObject *last = <PyObject *>self.arguments
+        if self.arguments is None or Py_REFCNT(last) > 1 or PyList_GET_SIZE(last) != places:
+            self.arguments = PyList_New(places)
+        return 0
+
     cdef bint read_bulk_size(self) except -1:
         """`$N`, into `bulk`. False: the line has no end yet."""
         cdef const byte_t *line = self.buffer + self.begin
-        cdef const byte_t *end = self.buffer + self.end
-        cdef const byte_t *after = NULL
         cdef int64_t size = 0
         cdef bint valid = True
-        if line < end and line[0] == c"$":
-            after = plain_number(line + 1, end, &size)
-        if after != NULL:
-            self.begin = after - self.buffer
-        else:
-            if not self.read_number(b"too big bulk count string", &size, &valid):
-                return False
-            if line[0] != c"$":
-                raise self.refuse(b"expected '$', got '%c'" % line[0])
+        if not self.read_number(b"too big bulk count string", &size, &valid):
+            return False
+        if line[0] != c"$":
+            raise self.refuse(b"expected '$', got '%c'" % line[0])
         if not valid or size < 0 or <uint64_t>size > self.max_bulk:
             raise self.refuse(b"invalid bulk length")
         if size > UNTRUSTED_BULK and not self.trusted:
@@ -299,8 +317,12 @@ cdef class RequestParser:
                 if not self.finish_large():
                     return False
                 continue
-            if self.bulk < 0 and not self.read_bulk_size():
-                return False
+            if self.bulk < 0:
+                self.read_plain_arguments()
+                if self.stored == self.expected:
+                    break
+                if not self.read_bulk_size():
+                    return False
             if self.end - self.begin < <size_t>self.bulk + 2:
                 if self.bulk >= LARGE:
                     self.begin_large()
@@ -310,11 +332,30 @@ cdef class RequestParser:
             self.begin = after
         return True
 
+    cdef int read_plain_arguments(self) except -1:
+        """Store arguments as nearly all are, up to the first that is not complete, or long, or strangely written."""
+        cdef PyObject *items = <PyObject *>self.arguments
+        cdef int64_t places = min(self.expected, <int64_t>PyList_GET_SIZE(items))
+        cdef const byte_t *p = self.buffer + self.begin
+        cdef const byte_t *end = self.buffer + self.end
+        cdef const byte_t *text
+        cdef int64_t size = 0
+        while self.stored < places and p < end and p[0] == c"$":
+            text = plain_number(p + 1, end, &size)
+            if text == NULL or size > PLAIN or <uint64_t>size > self.max_bulk or end - text < size + 2:
+                break
+            if not is_text(PyList_GET_ITEM(items, self.stored), text, size):
+                PyList_SetItem(items, self.stored, PyBytes_FromStringAndSize(<char *>text, size))
+            self.stored += 1
+            p = text + size + 2
+            self.begin = p - self.buffer
+        return 0
+
     cdef int store(self, PyObject *argument) except -1:
         """Put the argument behind those before it; takes over its reference, even where it fails."""
         cdef PyObject *items = <PyObject *>self.arguments
         if self.stored < PyList_GET_SIZE(items):
-            PyList_SET_ITEM(items, self.stored, argument)
+            PyList_SetItem(items, self.stored, argument)
         else:
             try:
                 PyList_Append(items, argument)

@@ -146,6 +146,7 @@ cdef class Connection:
                 if argv is None:
                     break
                 self.engine.execute_next(client, argv)
+                argv = None             # so that the parser may use the list again
                 self.parser.trusted = client.authenticated
                 if client.reply.written() > FLUSHED_EARLY:
                     self.flush()
