@@ -301,4 +301,5 @@ cdef class Connection:
         """End the connection now, whatever it was sent or still has to read."""
         self.broken = True
         self.transport.abort()
+        self.transport = None           # a tick before connection_lost must not find it congested again, and count it
         return 0
