@@ -107,6 +107,7 @@ cdef class Engine:
     cdef list ready                     # (database, key) that may serve waiting clients
     cdef dict ready_set
     cdef list unflushed                 # clients with replies
+    cdef bint flush_due                 # the host was asked to call flush_clients
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
     cdef readonly object exchange       # who listens to what is published
     cdef readonly object users          # who may do what

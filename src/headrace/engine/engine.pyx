@@ -876,6 +876,7 @@ cdef class Engine:
     cpdef int flush_clients(self) except -1:
         """Let every client that has replies send them."""
         cdef Client client
+        self.flush_due = False
         if self.unflushed:
             clients = self.unflushed
             self.unflushed = []

@@ -3,7 +3,9 @@
 
     socket ─► RequestParser ─► engine.execute, for every complete request ─► replies of all, one write
 
-The parser's own buffer takes what the socket has (asyncio.BufferedProtocol), and the replies of a batch leave together.
+The parser's own buffer takes what the socket has (asyncio.BufferedProtocol), and the replies of a batch leave together,
+once the event loop has read from every client that has sent something: a peer that is busy reading one reply need not
+be woken for the next.
 A client that is blocked or paused keeps its later requests in the parser until `resume`.
 
 Replies that tell of effects which are not on disk yet are held by the journal until they are (see storage.journal).
@@ -108,9 +110,12 @@ cdef class Connection:
             return
         if client.wait is None and client.postponed is None:
             self.process()
-            self.engine.flush_clients()
+            if not self.engine.flush_due:
+                self.engine.flush_due = True
+                self.host.flush_soon()
 
     def eof_received(self) -> bool:
+        self.engine.flush_clients()     # the event loop closes now, and takes no replies after that
         return False
 
     def pause_writing(self) -> None:
@@ -239,6 +244,7 @@ cdef class Connection:
     def close(self) -> None:
         """End the connection once what was replied has left."""
         self.broken = True
+        self.flush()
         if self.transport is not None:
             self.transport.close()
 

@@ -243,6 +243,10 @@ class Server:
         """Call back when the event loop has a moment."""
         self._loop.call_soon(callback)
 
+    def flush_soon(self) -> None:
+        """Send all replies when the event loop has read what has arrived."""
+        self._loop.call_soon(self.engine.flush_clients)
+
     def congested(self, connection: Connection) -> None:
         """Measure at each tick what a connection leaves unread."""
         self._congested.add(connection)
