@@ -74,6 +74,9 @@ cdef inline const byte_t *plain_number(const byte_t *p, const byte_t *end, int64
     cdef const byte_t *first = p
     cdef const byte_t *last = end if end - p <= 9 else p + 9
     cdef int64_t value = 0
+    if end - p >= 3 and p[1] == c"\r" and c"0" <= p[0] <= c"9":
+        number[0] = p[0] - c"0"         # one digit
+        return p + 3
     while p < last and c"0" <= p[0] <= c"9":
         value = value * 10 + (p[0] - c"0")
         p += 1
