@@ -8,6 +8,7 @@ from headrace.core.stream_id cimport ID, write_decimal
 cdef enum:
     HEADER_MAX = 23             # `:-9223372036854775808`, CR, LF
     BULK_OVERHEAD = 25          # what a header and the last CR, LF add to a text
+    DECIMAL_MAX = 20            # the digits of 2^64 - 1
 
 
 # --- writing by hand -------------------------------------------------------------------------------------------
@@ -52,6 +53,10 @@ cdef class ReplyWriter:
     cdef int open_headers               # deferred headers not settled yet: no chunk may leave before they are
     cdef public int protocol            # 2 or 3
     cdef public uint64_t errors         # error replies written so far
+    # The milliseconds of the last ID: IDs of a batch, and of many a range, have them in common.
+    cdef uint64_t recent_ms
+    cdef byte_t[DECIMAL_MAX] recent_text
+    cdef size_t recent_size             # of the text; 0: there was none yet
 
     cdef inline byte_t *room(self, size_t size) except NULL:
         """Where the next `size` bytes may be written; who writes them adds them to `size`."""

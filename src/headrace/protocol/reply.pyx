@@ -22,7 +22,7 @@ from libc.string cimport memmove
 
 from headrace.core.listpack cimport LP_DECIMAL_MAX, text_of
 from headrace.core.memory cimport reallocate, release
-from headrace.core.stream_id cimport ID_TEXT_MAX, write_text
+from headrace.core.stream_id cimport ID_TEXT_MAX, write_decimal
 
 from headrace.protocol.doubles import double_text
 
@@ -74,7 +74,15 @@ cdef class ReplyWriter:
 
     cdef int bulk_id(self, ID id) except -1:
         cdef byte_t text[ID_TEXT_MAX]
-        return self.bulk_span(text, write_text(id, text))
+        cdef size_t size
+        if id.ms != self.recent_ms or self.recent_size == 0:
+            self.recent_ms = id.ms
+            self.recent_size = write_decimal(id.ms, self.recent_text)
+        memcpy(text, self.recent_text, DECIMAL_MAX)
+        size = self.recent_size
+        text[size] = c"-"
+        size += 1
+        return self.bulk_span(text, size + write_decimal(id.seq, text + size))
 
     cpdef int simple(self, bytes text) except -1:
         """Write a status such as `PONG`; the text has no line ends."""
