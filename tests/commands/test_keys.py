@@ -16,6 +16,38 @@ def engine() -> InProcess:
     return engine
 
 
+# --- looking a key up --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "type_then"),
+    [
+        ("DEL looked-at", b"none"),
+        ("SET looked-at text", b"string"),
+        ("RENAME other looked-at", b"string"),
+        ("RENAME looked-at elsewhere", b"none"),
+        ("SWAPDB 0 1", b"none"),
+        ("MOVE looked-at 1", b"none"),
+        ("COPY other looked-at REPLACE", b"string"),
+        ("FLUSHDB", b"none"),
+        ("FLUSHALL", b"none"),
+        ("PEXPIREAT looked-at 1", b"none"),
+    ],
+)
+def test_a_key_that_was_just_looked_at_is_seen_as_it_now_is(engine: InProcess, change: str, type_then: bytes) -> None:
+    engine.run("SET", "other", "text")
+    engine.run("XADD", "looked-at", "1-1", "field", "value")
+    assert engine.run("TYPE", "looked-at") == b"+stream\r\n"
+    engine.run(*change.split())
+    assert engine.run("TYPE", "looked-at") == b"+%s\r\n" % type_then
+
+
+def test_a_key_that_was_just_missed_is_found_once_it_is_there(engine: InProcess) -> None:
+    assert engine.run("XLEN", "s") == b":0\r\n"
+    engine.run("XADD", "s", "1-1", "field", "value")
+    assert engine.run("XLEN", "s") == b":1\r\n"
+
+
 # --- scanning --------------------------------------------------------------------------------------------------
 
 

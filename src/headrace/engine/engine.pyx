@@ -663,7 +663,7 @@ cdef class Engine:
 
     cpdef object peek(self, Database db, bytes key):
         """The value of a key that has not expired, or None, as the commands see it that are no access to it."""
-        cdef object value = db.values.get(key)
+        cdef object value = db.look_up(key)
         if value is None:
             self.stats.misses += 1
             if self.event_classes & KEY_MISS and self.depth and self.minds_misses:

@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t
 cdef class Database:
     cdef readonly int number
     cdef readonly dict values           # key -> value: a Stream, or one of the companion types
+    cdef bytes recent_key               # of the last look-up, None: what it found may have changed; pipelines often
+    cdef object recent_value            # stay with a key, and to compare is cheaper than to look up
     cdef readonly dict expires          # key -> Unix time in ms
     cdef readonly dict watchers         # key -> set of the clients that WATCH it
     cdef readonly dict waiting          # key -> dict of the clients that wait for it, first come first
@@ -14,6 +16,8 @@ cdef class Database:
     cdef dict slot_of
     cdef list free_slots
 
+    cdef object look_up(self, bytes key)
+    cdef void forget_look_up(self) noexcept
     cpdef int put(self, bytes key, object value) except -1
     cpdef object take(self, bytes key)
     cpdef int note_access(self, bytes key, int64_t second) except -1

@@ -42,9 +42,22 @@ cdef class Database:
     def __len__(self) -> int:
         return len(self.values)
 
+    cdef object look_up(self, bytes key):
+        """The value of a key, expired or not; None where there is none."""
+        if key != self.recent_key:
+            self.recent_value = self.values.get(key)
+            self.recent_key = key
+        return self.recent_value
+
+    cdef void forget_look_up(self) noexcept:
+        """For whatever changes `values`."""
+        self.recent_key = None
+        self.recent_value = None
+
     cpdef int put(self, bytes key, object value) except -1:
         """Set the value of a key; when it expires stays as it was."""
         cdef Py_ssize_t slot
+        self.forget_look_up()
         if key not in self.values:
             if self.free_slots:
                 slot = self.free_slots.pop()
@@ -77,6 +90,7 @@ cdef class Database:
         """Remove a key and return its value; None where there is none."""
         cdef Py_ssize_t slot
         cdef object value = self.values.pop(key, None)
+        self.forget_look_up()
         if value is not None:
             self.expires.pop(key, None)
             slot = self.slot_of.pop(key)
@@ -91,6 +105,7 @@ cdef class Database:
 
     cpdef int clear(self) except -1:
         """Forget all keys; those who watch and wait stay."""
+        self.forget_look_up()
         self.values = {}
         self.expires = {}
         self.producing = set()
@@ -143,6 +158,8 @@ cdef class Database:
 
     def swap_with(self, other: Database) -> None:
         """Exchange the keys of two databases, but not who watches and waits for them."""
+        self.forget_look_up()
+        other.forget_look_up()
         self.values, other.values = other.values, self.values
         self.expires, other.expires = other.expires, self.expires
         self.producing, other.producing = other.producing, self.producing
