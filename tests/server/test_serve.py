@@ -404,9 +404,9 @@ def test_a_client_that_closes_after_its_requests_still_gets_the_replies(tmp_path
     with ServerProcess(tmp_path) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as piped:
             piped.settimeout(5)
-            piped.sendall(b"PING\r\nECHO bye\r\n")
+            piped.sendall(b"PING\r\nXADD s 1-1 f v\r\nECHO bye\r\n")
             piped.shutdown(socket.SHUT_WR)
             received = b""
             while data := piped.recv(4096):
                 received += data
-        assert received == b"+PONG\r\n$3\r\nbye\r\n"
+        assert received == b"+PONG\r\n$3\r\n1-1\r\n$3\r\nbye\r\n"

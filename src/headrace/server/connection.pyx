@@ -115,7 +115,11 @@ cdef class Connection:
                 self.host.flush_soon()
 
     def eof_received(self) -> bool:
-        self.engine.flush_clients()     # the event loop closes now, and takes no replies after that
+        """Nothing more comes; what is held still goes out, and then the connection ends."""
+        self.engine.flush_clients()
+        if self.held and not self.disowned:
+            self.client.closing = True
+            return True
         return False
 
     def pause_writing(self) -> None:
