@@ -28,6 +28,8 @@ redis-server does. The most used:
   --bind 127.0.0.1 -::1   addresses; with a dash, only if there is such a one
   --unixsocket PATH       a unix socket to listen on, too
   --dir .                 the data directory
+  --appendonly yes        write everything to disk before it is acknowledged; no: keep it in memory
+  --appendfsync always    or everysec, or no: how much a crash of the machine may take
   --requirepass PASSWORD  clients have to authenticate
   --protected-mode yes    without a password, serve only this machine
   --maxclients 10000      connections at a time
