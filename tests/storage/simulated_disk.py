@@ -290,7 +290,8 @@ class SimulatedDisk(Disk):
         return len(self._find_file(path).content)
 
     def is_removed(self, file: int) -> bool:
-        return False  # nobody but the store works here, and it removes nothing that it writes to
+        path, opened = self._open[file]
+        return self._platter.names.get(path) is not opened
 
     # --- names -----------------------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ class Engine:
     clock: Callable[[], int] | None
     dirty: int
     failure_hook: Callable[[bytes, Exception], None]
-    effect_sink: Callable[[list[tuple[int, list[bytes]]]], None] | None
+    effect_sink: Callable[[list[tuple[int, list[bytes]]]], object] | None
     loading: bool
     over_memory: bool
     write_refusal: bytes | None

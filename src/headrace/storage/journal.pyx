@@ -4,11 +4,11 @@
     effects ─► filling ─┬─ commit ─► writing ─► worker: write, fdatasync ─► safe ─► replies leave
                         └─ meanwhile the next batch fills
 
-Under `always`, a reply leaves when every effect before it is on disk. That is group commit: while one batch is written and
-synced beside the event loop, the next is executed, and one sync covers all of it. Since every reply waits for whatever
-was taken before it, a reader is never told of a write that a crash could undo. Under `everysec` and `no` a reply waits for
-the write only, which survives the end of the process but not of the machine; it is made on this thread, also while the
-worker syncs. A disk that is slower than the clients makes their requests wait, not the effects pile up.
+Under `always`, a reply leaves when every effect before it is on disk. That is group commit: while one batch is written
+and synced beside the event loop, the next is executed, and one sync covers all of it. Since every reply waits for
+whatever was taken before it, a reader is never told of a write that a crash could undo. Under `everysec` and `no` a
+reply waits for the write only, which survives the end of the process but not of the machine; it is made on this thread,
+also while the worker syncs. A disk that is slower than the clients makes their requests wait, not the effects pile up.
 
     position ≥ written ≥ synced         bytes of effects since the start
     safe                                synced under `always`, else written
@@ -17,16 +17,17 @@ What is written together is sealed: behind it stands an annotation with its size
 
     *5\\r\\n$4\\r\\nXADD\\r\\n … #HR:174:9c3b5f0f5e6f6a11\\r\\n
 
-so that a reader can tell what a crash tore, or a disk lost, from what was written.
+so that a reader can tell what a crash tore, or a disk lost, from what was written (see storage.tail).
 
-Under `always` the file is written into space that was filled with zeros before, a megabyte at a time, because to sync bytes
-that are there already is cheaper than to sync a file that grows: 110 µs against 175 on an idle ext4, and the difference is
-larger on a busy one. What was not used is cut when the journal lets go of the file; after a crash, recovery cuts it.
+Under `always` the file is written into space that was filled with zeros before, a megabyte at a time, because to sync
+bytes that are there already is cheaper than to sync a file that grows: 110 µs against 175 on an idle ext4, and the
+difference is larger on a busy one. What was not used is cut when the journal lets go of the file; after a crash,
+recovery cuts it.
 
 When the disk refuses, the effects stay here. Those whose replies were waiting are told that their fate is unknown; then
 reads go on, while the engine refuses writes, until `retry` has got everything out. After a failed sync nothing may be
-written behind what it should have covered: the system may have dropped it. Then, and when memory was too short to take an
-effect, the journal is `incomplete`, and only a new file behind a new base mends that.
+written behind what it should have covered: the system may have dropped it. Then, and when memory was too short to take
+an effect, the journal is `incomplete`, and only a new file behind a new base mends that.
 """
 
 cimport cython
@@ -357,7 +358,7 @@ cdef class Journal:
         self.fail(error, False)
 
     def retry(self) -> bool:
-        """Try to bring out what the disk refused; tells whether it took it. An `incomplete` journal needs a new file."""
+        """Try to bring out what the disk refused, and tell whether it took it; `incomplete` needs a new file."""
         cdef bint written = False
         if self.busy:
             return False                # a sync goes on

@@ -2,11 +2,11 @@
 
     submit ─► write, fdatasync ─► `fileno` can be read ─► collect
 
-One job at a time: bytes for the end of a file, or for a place in it that has zeros already. A sync of such a place need not
-note that the file has grown, which takes the system a third of the time or more (see storage.journal).
+One job at a time: bytes for the end of a file, or for a place in it that has zeros already. A sync of such a place need
+not note that the file has grown, which takes the system a third of the time or more (see storage.journal).
 
-The thread runs without Python's lock from its first job to its last, so that neither it nor the event
-loop ever waits for the other.
+The thread runs without Python's lock from its first job to its last, so that neither it nor the event loop ever waits
+for the other.
 """
 
 cimport cython
