@@ -50,6 +50,12 @@ def test_repeated_output_limits_each_change_their_class(tmp_path: Path) -> None:
     }
 
 
+def test_save_points_add_up_line_by_line_until_an_empty_one(tmp_path: Path) -> None:
+    text = "save 900 1\nsave 300 10 60 10000\n"
+    assert loaded(tmp_path, text).shown(["save"]) == {"save": "900 1 300 10 60 10000"}
+    assert loaded(tmp_path, text, "--save", "", "--save", "5 1").shown(["save"]) == {"save": "5 1"}
+
+
 def test_includes_are_read_in_place_and_a_pattern_may_match_nothing(tmp_path: Path) -> None:
     (tmp_path / "one.inc").write_text("port 1\ntimeout 1\n")
     (tmp_path / "two.inc").write_text("timeout 2\n")

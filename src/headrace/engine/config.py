@@ -232,7 +232,7 @@ class Config:
         if setting is None:
             raise UnknownSetting(name)
         try:
-            self._values[setting.name] = setting.read(words, self._values[setting.name])
+            self._values[setting.name] = setting.read_line(words, self._values[setting.name])
         except SettingRefused as refusal:
             raise ChangeRefused(setting.name, str(refusal)) from None
 

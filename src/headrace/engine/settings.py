@@ -50,6 +50,10 @@ class Setting(ABC):
             raise SettingRefused(self.because)
         return value
 
+    def read_line(self, words: Sequence[str], current: Any) -> Any:
+        """Return the value after one more line of a redis.conf; for most settings the last line counts."""
+        return self.read(words, current)
+
     def words(self, text: str) -> list[str]:
         """Cut the value of CONFIG SET into words."""
         return [text]
@@ -296,7 +300,12 @@ class Words(Setting):
 
 @dataclass(frozen=True, kw_only=True)
 class SavePoints(Words):
-    """Pairs of seconds and changes after which a snapshot is due; none: never."""
+    """Pairs of seconds and changes after which a snapshot is due; none: never. Lines add up, an empty one starts anew."""
+
+    def read_line(self, words: Sequence[str], current: Any) -> Any:
+        """Add the points of one more line."""
+        points = self.read(words, current)
+        return (*current, *points) if points else ()
 
     def _parse(self, words: Sequence[str]) -> Any:
         if len(words) == 1:
