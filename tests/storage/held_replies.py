@@ -71,6 +71,7 @@ class Peer:
             room[:size] = data[:size]
             data = data[size:]
             self.connection.buffer_updated(size)
+        self._bench.end_turn()
 
     def ask(self, *words: bytes) -> None:
         self.send(list(words))
@@ -118,6 +119,7 @@ class Bench:
         self.events: list[Event] = []
         self.failures: list[tuple[int, bool]] = []
         self._callbacks: list[Callable[[], None]] = []
+        self._to_flush = False
         self.limits = Limits()
         self.limits.query_buffer, self.limits.bulk = 1 << 30, 1 << 29
         self.limits.output_hard = self.limits.output_soft = self.limits.output_soft_ms = 0
@@ -166,6 +168,15 @@ class Bench:
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
+
+    def flush_soon(self) -> None:
+        self._to_flush = True
+
+    def end_turn(self) -> None:
+        """Send replies, as at the end of a turn of the event loop."""
+        if self._to_flush:
+            self._to_flush = False
+            self.engine.flush_clients()
 
     def refusal(self, _transport: object) -> None:
         return None

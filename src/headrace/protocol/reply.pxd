@@ -104,3 +104,4 @@ cdef class ReplyWriter:
     cdef int spill(self) except -1
     cdef int settle(self, size_t mark, byte_t kind, int64_t value) except -1
     cdef void shrink(self) noexcept
+    cdef void clear(self) noexcept

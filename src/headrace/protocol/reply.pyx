@@ -224,10 +224,14 @@ cdef class ReplyWriter:
             pieces = self.chunks
             self.chunks = []
             self.chunked = 0
+        self.clear()
+        return pieces
+
+    cdef void clear(self) noexcept:
+        """Begin anew after `data` was sent; there are no chunks."""
         if self.capacity > BUFFER_SMALL:
             self.shrink()
         self.size = 0
-        return pieces
 
     cpdef int rewind(self, size_t size) except -1:
         """Forget what was written since `written` gave this size; no header was open then."""

@@ -16,6 +16,7 @@ nothing while a client reads: only once the event loop says that its replies pil
 
 from libc.stdint cimport int64_t, uint64_t
 
+from headrace.core.memory cimport byte_t
 from headrace.engine.client cimport Client
 from headrace.engine.engine cimport Engine
 from headrace.protocol.reply cimport ReplyWriter
@@ -26,6 +27,11 @@ import os
 
 from headrace.engine.channel import ChannelFigures
 from headrace.protocol.errors import ProtocolError
+
+cdef extern from "<sys/socket.h>" nogil:
+    Py_ssize_t send(int socket, const void *data, size_t size, int flags)
+    int MSG_DONTWAIT
+    int MSG_NOSIGNAL
 
 cdef enum:
     FLUSHED_EARLY = 1 << 18     # replies of a batch that are not kept until its end, so that the limit sees them
@@ -57,6 +63,8 @@ cdef class Connection:
     cdef RequestParser parser
     cdef readonly Client client         # None: refused
     cdef bint processing                # inside `process`: what it leaves will be flushed by the batch
+    cdef int socket                     # where short replies go without the event loop's help; -1: nowhere
+    cdef bint queued                    # the event loop may still have some to send
     cdef uint64_t sent                  # bytes
     cdef uint64_t held                  # bytes that the journal holds
     cdef bint stalled                   # requests wait for the disk
@@ -85,6 +93,7 @@ cdef class Connection:
             return
         self.client = self.engine.connect(self)
         self.parser.trusted = self.client.authenticated
+        self.socket = -1 if transport.get_extra_info("sslcontext") else self.descriptor()
         self.host.welcome(self, transport)
 
     def connection_lost(self, exc) -> None:
@@ -110,7 +119,11 @@ cdef class Connection:
             return
         if client.wait is None and client.postponed is None:
             self.process()
-            if not self.engine.flush_due:
+            if self.journal.must_hold():
+                self.engine.flush_clients()         # into the journal's hands, each as far as it has come
+                if self.journal.has_news():
+                    self.journal.completed()
+            elif not self.engine.flush_due:
                 self.engine.flush_due = True
                 self.host.flush_soon()
 
@@ -186,13 +199,45 @@ cdef class Connection:
                 self.journal.hold(self, reply.take())
                 return
             self.sent += size
-            for chunk in reply.take():
-                self.transport.write(chunk)
+            if not self.send_straight(reply):
+                self.queued = True
+                for chunk in reply.take():
+                    self.transport.write(chunk)
             if self.congested and not self.bear_congestion():
                 return
         if self.client.closing and not self.held:
             self.broken = True
             self.transport.close()
+
+    cdef bint send_straight(self, ReplyWriter reply) except -1:
+        """Send a short reply from where it was written; False: not a byte of it was sent.
+
+        The event loop's own way takes a copy, a queue and some 2,000 instructions: without them an XADD at pipeline 1
+        takes 7 % less of the processor.
+        """
+        if reply.chunked or reply.open_headers or not self.send_now(reply.data, reply.size):
+            return False
+        reply.clear()
+        return True
+
+    cdef bint send_now(self, const byte_t *data, size_t size) except -1:
+        """Send bytes unless the peer is slow, or there are others to be sent before them; False: not one was sent."""
+        cdef Py_ssize_t sent
+        if self.socket < 0:
+            return False
+        if self.queued:
+            if self.transport.get_write_buffer_size():
+                return False
+            self.queued = False
+        if self.transport.is_closing():
+            return False                # the descriptor may be somebody else's by now
+        sent = send(self.socket, data, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if sent <= 0:
+            return False                # what is wrong, the event loop will find out
+        if <size_t>sent < size:
+            self.queued = True
+            self.transport.write((<const char *>data)[sent:size])
+        return True
 
     def release(self, list chunks) -> None:
         """Send what was held."""
@@ -201,7 +246,9 @@ cdef class Connection:
             return
         for chunk in chunks:
             size += len(chunk)
-            self.transport.write(chunk)
+            if not self.send_now(<bytes>chunk, len(chunk)):
+                self.queued = True
+                self.transport.write(chunk)
         self.held -= size
         self.sent += size
         if self.congested and not self.bear_congestion():

@@ -343,6 +343,7 @@ class Server:
             return
         self.store.progress = None
         self.journal.schedule = self._loop.call_soon
+        self.journal.eager = True
         self._loop.add_reader(self.journal.fileno, self.journal.completed)
         keys = sum(len(db) for db in self.engine.databases)
         if keys:

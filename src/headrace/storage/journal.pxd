@@ -39,6 +39,7 @@ cdef class Journal:
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
     cdef list held                      # (position, connection, chunks) in order
     cdef list stalled                   # connections whose requests wait for the disk
+    cdef public bint eager              # results are to be taken before the event loop tells of them
     cdef public object schedule         # asks the host to call `commit` soon
     cdef public object on_failure       # takes an errno and whether it was the sync that failed
     cdef public object on_synced        # called when more is on disk
@@ -48,6 +49,10 @@ cdef class Journal:
     cdef inline bint must_hold(self) noexcept:
         """Whether what is replied now might tell of an effect that is not safe yet."""
         return self.position != self.safe and not self.failing
+
+    cdef inline bint has_news(self) noexcept:
+        """Whether the worker is done, which the event loop would tell when it has read from all clients."""
+        return self.eager and self.busy and self.worker.finished
 
     cdef inline bint must_wait(self) noexcept:
         """Whether what was taken cannot be written yet: only under `always` is it the worker that writes."""

@@ -5,6 +5,7 @@ from headrace.storage.disk import Disk
 
 @final
 class Journal:
+    eager: bool
     schedule: Callable[[Callable[[], None]], object] | None
     on_failure: Callable[[int, bool], None] | None
     on_synced: Callable[[], None] | None

@@ -25,6 +25,7 @@ cdef class Worker:
     cdef int64_t to_zero                # … and is to have them up to here
     cdef bint sync
     # What became of it.
+    cdef bint finished                  # it is done and not collected yet: seen without asking the system
     cdef int error                      # an errno; 0: done
     cdef bint sync_failed               # it was the sync that failed
     cdef readonly uint64_t sync_ns      # how long the sync took

@@ -109,6 +109,7 @@ cdef class Worker:
                     self.error = errno
                     self.sync_failed = True
                 self.sync_ns = monotonic_ns() - began
+            self.finished = True
             write(self.signalled, b"!", 1)
 
     cdef int write_there(self) noexcept nogil:
@@ -153,6 +154,7 @@ cdef class Worker:
         with nogil:
             while poll(&done, 1, -1) != 1:
                 pass                    # a signal
+        self.finished = False
         os.read(self.fileno, 1)         # an event loop that watches it lets nobody wait in here
         return 0
 
