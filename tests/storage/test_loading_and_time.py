@@ -1,7 +1,8 @@
-"""Time does not touch what is still being loaded."""
+"""Loading into an engine: what time does not touch meanwhile, and where a run of commands ends."""
 
 from commands.in_process import InProcess
 from headrace.engine.replay import Replayer
+from headrace.formats.aof import AofReader, encode
 
 NOON = 1_700_000_000_000
 
@@ -21,3 +22,20 @@ def test_a_key_whose_time_has_come_is_there_for_what_follows_in_the_files() -> N
     engine.engine.tick()
     assert engine.run("GET", "kept") == b"$1\r\nv\r\n"
     assert engine.run("EXISTS", "expired") == b":0\r\n"
+
+
+def test_commands_run_up_to_a_number_an_error_or_the_end() -> None:
+    engine = InProcess()
+    commands = [[b"SET", b"k", b"%d" % number] for number in range(10)]
+    commands[6] = [b"XLEN", b"k"]
+    reader = AofReader(b"".join(map(encode, commands)))
+    replayer = Replayer(engine.engine)
+    assert (replayer.run_many(reader, 4), replayer.error) == (4, None)
+    assert replayer.run_many(reader, 100) == 3
+    assert replayer.refused == commands[6]
+    assert replayer.error == b"WRONGTYPE Operation against a key holding the wrong kind of value"
+    assert reader.start == len(b"".join(map(encode, commands[:6])))
+    assert (replayer.run_many(reader, 100), replayer.error) == (3, None)
+    assert (replayer.run_many(reader, 100), replayer.error) == (0, None)
+    replayer.end()
+    assert engine.run("GET", "k") == b"$1\r\n9\r\n"

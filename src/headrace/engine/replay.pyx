@@ -8,6 +8,7 @@ nobody reads. It follows SELECT and MULTI … EXEC as that client would.
 cimport cython
 
 from headrace.engine.engine cimport Engine
+from headrace.formats.aof cimport AofReader
 
 
 @cython.final
@@ -20,10 +21,32 @@ cdef class Replayer:
 
     cpdef bytes run(self, list argv):
         """Run one command; the text of the error that it answered, or None."""
-        cdef bytes error = None
-        if not argv:
-            return None
         self.engine.read_clocks()
+        return self.run_now(argv) if argv else None
+
+    cpdef Py_ssize_t run_many(self, AofReader reader, Py_ssize_t most) except -1:
+        """Run up to so many commands of a reader, all at one moment; how many it were.
+
+        It are fewer where the reader has no more, and behind one that answers an error: then there is an `error`, and
+        `refused` is that command.
+        """
+        cdef Py_ssize_t count = 0
+        cdef list argv
+        self.engine.read_clocks()
+        self.error = None
+        while count < most:
+            argv = reader.next()
+            if argv is None:
+                break
+            count += 1
+            self.error = self.run_now(argv)
+            if self.error is not None:
+                self.refused = argv
+                break
+        return count
+
+    cdef bytes run_now(self, list argv):
+        cdef bytes error = None
         self.engine.dispatch(self.client, argv)
         if self.client.reply.errors:
             error = first_error(b"".join(self.client.reply.take()))

@@ -137,18 +137,12 @@ class Loader:
     def replay(self, path: Path, source: memoryview, position: int, *, advice: str) -> Generator[Progress, None, Tail]:
         """Repeat the commands of a file from a position on; return how it ends."""
         reader = AofReader(source, position)
-        next_command, run = reader.next, self._replayer.run
-        run([b"SELECT", b"0"])  # where each file begins
-        argv = next_command()
-        while argv is not None:
-            for _ in range(_COMMANDS_AT_ONCE):
-                error = run(argv)
-                if error is not None:
-                    self._refuse(path, reader.start, argv, error, advice)
-                self.loaded.commands += 1
-                argv = next_command()
-                if argv is None:
-                    break
+        replayer = self._replayer
+        replayer.run([b"SELECT", b"0"])  # where each file begins
+        while reader.ending is None:
+            self.loaded.commands += replayer.run_many(reader, _COMMANDS_AT_ONCE)
+            if replayer.error is not None:
+                self._refuse(path, reader.start, replayer.refused, replayer.error, advice)
             if monotonic() - self._slice_began >= _SLICE_S:
                 yield self._progress(reader.position)
         return examine(reader, source)
