@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.formats.aof import AofReader, Ending, encode, find_command
 
 commands = st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=6), max_size=8)
-annotations = st.binary(max_size=20).map(lambda text: b"#" + text.replace(b"\n", b"") + b"\r\n")
+annotations = st.binary(max_size=20).map(lambda text: b"#" + re.sub(rb"[\0\n]", b"", text) + b"\r\n")
 
 HISTORY = [
     [b"SELECT", b"0"],
@@ -33,7 +33,7 @@ def plain_read(data: bytes) -> tuple[list[list[bytes]], int]:
     found: list[list[bytes]] = []
     at = 0
     while True:
-        if annotation := re.compile(rb"#[^\n]{0,1022}\r\n").match(data, at):
+        if annotation := re.compile(rb"#[^\0\n]{0,1022}\r\n").match(data, at):
             at = annotation.end()
             continue
         header = re.compile(rb"\*([1-9][0-9]{0,17})\r\n").match(data, at)
@@ -70,7 +70,7 @@ def read_all(reader: AofReader) -> list[list[bytes]]:
 def could_go_on(data: bytes) -> bool:
     """Whether bytes could be the beginning of one more command or annotation."""
     if data.startswith(b"#"):
-        return b"\n" not in data and len(data) <= 1025
+        return b"\n" not in data and b"\0" not in data and len(data) <= 1025
     number = rb"(?:[1-9][0-9]{0,17})"
     if re.fullmatch(rb"\*(?:%b(?:\r)?)?" % number, data):
         return True

@@ -17,6 +17,7 @@ from headrace.formats.values import dump_value
 from headrace.storage.directory import LOCK, DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
+from headrace.storage.journal import Journal
 from headrace.storage.recovery import Recovered, recover
 
 Command = list[bytes]
@@ -52,6 +53,15 @@ INCREMENT = [
     words("XACK orders workers 1-1"),
 ]
 
+
+# The same as a journal takes it: groups that are committed together, of commands and transactions.
+GROUPS = [
+    [[INCREMENT[1]]],
+    [INCREMENT[3:5], [INCREMENT[6]]],
+    [[INCREMENT[7]]],
+    [[INCREMENT[8]]],
+]
+AFTER_GROUPS = [0, 2, 7, 8, 9]  # how many commands of INCREMENT there are before the first group, and after each
 
 NOW_MS = 1_700_000_100_000
 
@@ -119,6 +129,26 @@ def small_directory() -> Files:
         f"appendonlydir/{INCREMENT_NAME}": encoded(INCREMENT),
         f"appendonlydir/{MANIFEST_NAME}": manifest_text((BASE_NAME, "b"), (INCREMENT_NAME, "i")),
     }
+
+
+def journalled(groups: list[list[list[Command]]], *, policy: str = "always", room: int = 0) -> bytes:
+    """The increment that our journal makes of groups."""
+    path = Path("/incr.aof")
+    disk = MemoryDisk({})
+    journal = Journal(disk, background=False)
+    journal.room = room
+    journal.set_policy(policy)
+    journal.attach(disk.create(path), 0)
+    for group in groups:
+        for unit in group:
+            journal.take([(0, argv) for argv in unit])
+        journal.commit()
+    return bytes(disk.files[path])
+
+
+def sealed_directory() -> Files:
+    """The files of BASE and INCREMENT, as our journal writes the latter."""
+    return small_directory() | {f"appendonlydir/{INCREMENT_NAME}": journalled(GROUPS)}
 
 
 def write_files(path: Path, files: Files) -> Path:

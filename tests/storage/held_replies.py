@@ -126,6 +126,8 @@ class Bench:
         self.engine = Engine(Config(), TABLE)
         self.disk = NotedDisk(self.events)
         self.journal = Journal(self.disk, background=background)
+        if not background:
+            self.journal.room = 0  # one write a commit is easier to follow
         self.path = path
         self.journal.attach(self.disk.create(path), 0)
         self.journal.set_policy(policy)

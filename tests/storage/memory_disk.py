@@ -33,6 +33,15 @@ class MemoryDisk(Disk):
         self._open[file] += data
         return len(data)
 
+    def write_anywhere(self, file: int) -> None:
+        assert file in self._open
+
+    write_at_end = write_anywhere
+
+    def write_at(self, file: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        self._open[file][offset : offset + len(data)] = data
+        return len(data)
+
     def truncate(self, file: int, size: int) -> None:
         del self._open[file][size:]
 

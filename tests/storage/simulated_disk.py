@@ -9,9 +9,9 @@
 again:
 
     a file       none of its writes, all, all up to some byte, or any of the sectors of 512 bytes that they touched,
-                 each as some write left it. A sector that is missing reads as zeros. The size is any between what was
-                 synced and what was written, whether or not the data is there. A truncation comes after all that was
-                 before it.
+                 each as some write left it, or as it was before. A sector that is missing reads as zeros. The size is
+                 any between what was synced and what was written, whether or not the data is there. A truncation comes
+                 after all that was before it.
     names        none of the changes, all, the first few, or any of them. A rename is one change: a file has the one
                  name or the other. What is in a directory whose own name is missing is lost.
 
@@ -40,7 +40,7 @@ class ProcessEnded(BaseException):
 
 @dataclass(frozen=True)
 class Write:
-    """Bytes that were put behind the end of a file."""
+    """Bytes that were put into a file, at a place in it or behind its end."""
 
     offset: int
     data: bytes
@@ -61,9 +61,10 @@ class File:
         self.synced = content
         self.changes: list[Write | Truncation] = []
 
-    def write(self, data: bytes) -> None:
-        self.changes.append(Write(len(self.content), data))
-        self.content += data
+    def write(self, data: bytes, offset: int) -> None:
+        assert offset <= len(self.content)
+        self.changes.append(Write(offset, data))
+        self.content[offset : offset + len(data)] = data
 
     def truncate(self, size: int) -> None:
         self.changes.append(Truncation(size))
@@ -83,20 +84,29 @@ class File:
         if way == 1:
             return _content_after(self.synced, changes)
         if way == 2:
-            content = _content_after(self.synced, changes)
-            return content[: random.randint(min(_least_size(self.synced, changes), len(content)), len(content))]
+            return _up_to_some_byte(self.synced, changes, random)
         return _any_sectors(self.synced, changes, random)
 
 
 def _content_after(content: bytes, changes: list[Write | Truncation]) -> bytes:
     for change in changes:
-        content = content[: change.size] if isinstance(change, Truncation) else content + change.data
+        if isinstance(change, Truncation):
+            content = content[: change.size]
+        else:
+            content = content[: change.offset] + change.data + content[change.offset + len(change.data) :]
     return content
 
 
-def _least_size(content: bytes, changes: list[Write | Truncation]) -> int:
-    """How small a file may be that was cut and written to again."""
-    return min([len(content), *(change.size for change in changes if isinstance(change, Truncation))])
+def _up_to_some_byte(content: bytes, changes: list[Write | Truncation], random: Random) -> bytes:
+    """Keep the first of all bytes that were written."""
+    kept = random.randint(0, sum(len(change.data) for change in changes if isinstance(change, Write)))
+    for change in changes:
+        if isinstance(change, Write):
+            content = _content_after(content, [Write(change.offset, change.data[:kept])])
+            kept = max(kept - len(change.data), 0)
+        else:
+            content = _content_after(content, [change])
+    return content
 
 
 def _any_sectors(synced: bytes, changes: list[Write | Truncation], random: Random) -> bytes:
@@ -111,7 +121,7 @@ def _any_sectors(synced: bytes, changes: list[Write | Truncation], random: Rando
             versions = {number: kept for number, kept in versions.items() if number * SECTOR < least}
             synced = synced[:least]
             continue
-        for number in range(change.offset // SECTOR, -(-len(content) // SECTOR)):
+        for number in range(change.offset // SECTOR, -(-(change.offset + len(change.data)) // SECTOR)):
             versions.setdefault(number, []).append(content[number * SECTOR : (number + 1) * SECTOR])
     size = random.choice((len(content), len(content), least, random.randint(least, len(content))))
     image = bytearray(synced) + bytes(len(content) - len(synced))
@@ -265,7 +275,18 @@ class SimulatedDisk(Disk):
     def write(self, file: int, data: bytes | memoryview) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {len(opened.content)} to {path.name}")
-        opened.write(bytes(data))
+        opened.write(bytes(data), len(opened.content))
+        return len(data)
+
+    def write_anywhere(self, file: int) -> None:
+        assert file in self._open
+
+    write_at_end = write_anywhere
+
+    def write_at(self, file: int, data: bytes | memoryview, offset: int) -> int:
+        path, opened = self._open[file]
+        self._note(f"write {len(data)} bytes at {offset} of {len(opened.content)} to {path.name}")
+        opened.write(bytes(data), offset)
         return len(data)
 
     def truncate(self, file: int, size: int) -> None:

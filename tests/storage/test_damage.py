@@ -1,23 +1,29 @@
 """Every length and every byte of a small data directory: damage is found or harms nothing but what it hit."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from data_sets import (
+    AFTER_GROUPS,
     BASE,
     BASE_NAME,
+    GROUPS,
     INCREMENT,
     INCREMENT_NAME,
     MANIFEST_NAME,
     content,
     encoded,
+    journalled,
     load_files,
     replayed,
+    sealed_directory,
     small_directory,
+    words,
 )
 
 from campaign import LONG
+from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.storage.errors import CannotRecover
 from headrace.storage.manifest import parse
 
@@ -95,6 +101,66 @@ def test_each_changed_byte_of_the_last_file_is_found_or_harms_only_its_command()
             assert report.commands >= len(INCREMENT) - 1, (at, other)
             if not report.refused and hit == len(INCREMENT) - 1:
                 assert content(engine).keys() >= states[before].keys()
+
+
+# --- what our journal writes ---------------------------------------------------------------------------------------
+
+SEALED = sealed_directory()
+SEALED_BOUNDS = [len(journalled(GROUPS[:count])) for count in range(len(GROUPS) + 1)]
+SEALED_STATES = [content(replayed(BASE + INCREMENT[:count])) for count in AFTER_GROUPS]
+
+
+@pytest.mark.parametrize("space", [0, 700])
+def test_each_length_of_a_sealed_file_keeps_every_whole_group(space: int) -> None:
+    data = SEALED[INCREMENT_PATH]
+    for size in range(len(data) + 1):
+        whole = max(count for count, end in enumerate(SEALED_BOUNDS) if end <= size)
+        engine, report, files = load_files(SEALED | {INCREMENT_PATH: data[:size] + bytes(space)})
+        assert content(engine) == SEALED_STATES[whole], size
+        assert len(files[INCREMENT_PATH]) == SEALED_BOUNDS[whole]
+        assert rejoined(files) == data[:size]
+        assert len(report.cuts) == (size != SEALED_BOUNDS[whole])
+
+
+def test_each_changed_byte_of_a_sealed_file_is_refused_or_changes_nothing() -> None:
+    """But for the very last bytes: as zeros, they are like bytes that a crash has taken, and are cut."""
+    data = SEALED[INCREMENT_PATH]
+    for changed, at, other in changes_of(data):
+        hit = max(count for count, end in enumerate(SEALED_BOUNDS) if end <= at)
+        try:
+            engine, report, files = load_files(SEALED | {INCREMENT_PATH: changed})
+        except CannotRecover:
+            continue
+        if report.cuts:
+            assert (at, other) == (len(data) - 1, 0)
+            assert content(engine) == SEALED_STATES[-2]
+            assert rejoined(files) == changed.rstrip(b"\0")
+        else:
+            assert 0 < at - SEALED_BOUNDS[hit] < SEAL_BYTES
+            assert content(engine) == SEALED_STATES[-1], (at, other)
+
+
+LARGE = [[[words(f"XADD large {number}-1 value {'x' * 1500}")]] for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("policy", ["always", "no"])
+@pytest.mark.parametrize("room", [0, 4096])
+def test_each_block_that_is_missing_is_torn_by_a_crash_or_lost_by_the_disk(policy: str, room: int) -> None:
+    """Under `always` a group is written when the one before is synced: whatever the last says was on disk was lost."""
+    data = journalled(LARGE, policy=policy, room=room)
+    bounds = [len(journalled(LARGE[:count], policy=policy)) for count in range(len(LARGE) + 1)]
+    for block in range(0, bounds[-1], 512):
+        end = min(block + 512, len(data))
+        changed = data[:block] + bytes(end - block) + data[end:]
+        whole = max(count for count, bound in enumerate(bounds) if bound <= block)
+        torn = policy == "no" or end > bounds[-2]
+        with suppress(CannotRecover) if not torn else nullcontext():
+            engine, report, files = load_files(WHOLE | {INCREMENT_PATH: changed})
+            assert torn, block
+            assert files[INCREMENT_PATH] == data[: bounds[whole]]
+            assert len(report.cuts) == 1
+            large = engine.databases[0].values.get(b"large")
+            assert (0 if large is None else len(large)) == whole
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["Redis's", "ours"])

@@ -1,11 +1,12 @@
 """Group commit: what `always` promises of replies, and what the other policies do."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.formats.aof import AofReader
+from headrace.formats.aof import AofReader, Ending
 from storage.held_replies import Bench
 
 MEGABYTE = 1 << 20
@@ -221,6 +222,65 @@ def test_changing_to_always_has_what_came_before_on_disk_first(tmp_path: Path) -
     bench.finish()
     assert peer.take() == added(2)
     bench.journal.close()
+
+
+# --- groups and prepared space -----------------------------------------------------------------------------------
+
+
+def read_through(text: bytes) -> AofReader:
+    reader = AofReader(text)
+    while reader.next() is not None:
+        pass
+    assert reader.ending is Ending.COMPLETE
+    return reader
+
+
+def test_what_one_sync_covers_is_one_group(bench: Bench) -> None:
+    peer = bench.peer("a")
+    for number in range(1, 100, 3):
+        peer.send(adding(number), adding(number + 1), adding(number + 2))
+        bench.settle()
+        if number % 4 == 1:
+            bench.disk_done()
+    bench.finish()
+    assert read_through(bench.text).groups == bench.journal.syncs > 5
+
+
+def test_a_group_says_how_much_before_it_was_not_synced(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "incr.aof", background=True, policy="everysec")
+    peer = bench.peer("a")
+    for number in (1, 2, 3):
+        peer.send(adding(number))
+        bench.settle()
+    unsynced = [int(found, 16) for found in re.findall(rb"#HR:\w+:(\w+):", bench.text)]
+    ends = [found.start() for found in re.finditer(rb"#HR:", bench.text)]
+    assert unsynced == ends
+    bench.journal.drain()
+    peer.send(adding(4))
+    bench.settle()
+    assert bench.text.count(b":00000000:") == 2
+    bench.journal.close()
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_the_worker_leaves_the_same_file_as_a_journal_without_one(tmp_path: Path, policy: str) -> None:
+    """So that what the simulated disk proves of the one holds for the other."""
+    texts = []
+    for background in (False, True):
+        bench = Bench(tmp_path / f"{background}.aof", background=background, policy=policy)
+        bench.journal.room = 3000
+        peer = bench.peer("a")
+        states = []
+        for number in range(1, 30):
+            peer.send(adding(number, b"v" * 40 * number))
+            bench.finish()
+            states.append(bench.text)
+        bench.journal.cut_unused()
+        texts.append([*states, bench.text])
+        bench.journal.close()
+    assert texts[0] == texts[1]
+    assert texts[0][3].endswith(bytes(1000)) == (policy == "always")
+    assert read_through(texts[0][-1]).groups == 29
 
 
 # --- a slow disk -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from data_sets import (
     BASE,
     BASE_NAME,
+    GROUPS,
     INCREMENT,
     INCREMENT_NAME,
     MANIFEST_NAME,
@@ -14,6 +15,7 @@ from data_sets import (
     Log,
     content,
     encoded,
+    journalled,
     load,
     manifest_text,
     new_engine,
@@ -26,6 +28,7 @@ from data_sets import (
     write_files,
 )
 
+from headrace.formats.aof_seal import seal
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover, StorageError
@@ -394,6 +397,87 @@ def test_a_length_that_was_damaged_does_not_take_the_commands_behind_it_along(tm
         f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset 0: the command does not end where its "
         f"lengths say. {ADVICE.format(path=tmp_path)}"
     )
+
+
+# --- groups with seals ---------------------------------------------------------------------------------------------
+
+LARGE = [[[words(f"XADD large {number}-1 value {'x' * 1500}")]] for number in range(1, 4)]
+
+
+def without_block(data: bytes, block: int) -> bytes:
+    return data[: block * 512] + bytes(512) + data[(block + 1) * 512 :]
+
+
+def test_a_group_without_its_end_is_cut_off_whole(tmp_path: Path) -> None:
+    group = [[words("SET a 1")], [words("SET b 2")]]
+    whole, longer = journalled(GROUPS), journalled([*GROUPS, group])
+    with_increment(tmp_path, longer[:-5] + bytes(5000))
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed(BASE + INCREMENT))
+    assert read_files(tmp_path)[INCREMENT_PATH] == whole
+    assert report.cuts[0].data == longer[len(whole) : -5]
+    assert "because the file ends inside a group of commands: 91 bytes with SET a, SET b. " in told[0]
+
+
+def test_a_group_with_a_block_that_was_never_written_is_cut_off(tmp_path: Path) -> None:
+    """The commands look whole: it is a value that has zeros."""
+    data = journalled(LARGE)
+    with_increment(tmp_path, without_block(data, 8))
+    engine, report, told = load(tmp_path)
+    assert report.cuts[0].offset == len(journalled(LARGE[:2]))
+    assert len(engine.databases[0].values[b"large"]) == 2
+    assert "because a block of the file was never written: " in told[0]
+
+
+def test_what_follows_a_missing_block_is_cut_off_where_nothing_was_synced(tmp_path: Path) -> None:
+    with_increment(tmp_path, without_block(journalled(LARGE, policy="no"), 1))
+    engine, report, _ = load(tmp_path)
+    assert report.cuts[0].offset == 0
+    assert b"large" not in engine.databases[0].values
+
+
+def test_a_missing_block_that_had_been_on_disk_is_refused(tmp_path: Path) -> None:
+    with_increment(tmp_path, without_block(journalled(LARGE), 1))
+    assert refused(tmp_path) == (
+        f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset 512: a block of the file is missing "
+        f"that had been on disk. {ADVICE.format(path=tmp_path)}"
+    )
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_a_group_that_is_not_as_it_was_sealed_is_refused(tmp_path: Path, group: int) -> None:
+    """Also the last: what a crash leaves has blocks missing, not other bytes, so this was acknowledged."""
+    data = bytearray(journalled(GROUPS))
+    start, end = len(journalled(GROUPS[:group])), len(journalled(GROUPS[: group + 1]))
+    data[end - 4] ^= 1
+    with_increment(tmp_path, bytes(data))
+    assert refused(tmp_path) == (
+        f"The append-only file {tmp_path / INCREMENT_PATH} is damaged at offset {start}: a group of commands is not as "
+        f"it was sealed. {ADVICE.format(path=tmp_path)}"
+    )
+    if group == 3:
+        engine, report, _ = load(tmp_path, aof_load_corrupt_tail_max_size="1000")
+        assert content(engine) == content(replayed(BASE + INCREMENT[:-1]))
+        assert report.cuts[0].commands == ("XACK orders",)
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_a_damaged_size_does_not_take_the_groups_behind_it_along(tmp_path: Path, group: int) -> None:
+    data = bytearray(journalled(GROUPS))
+    start = len(journalled(GROUPS[:group]))
+    data[start + 4] = ord("9")
+    with_increment(tmp_path, bytes(data))
+    assert f"is damaged at offset {start}: " in refused(tmp_path)
+
+
+def test_commands_that_redis_wrote_behind_ours_count_whatever_is_in_them(tmp_path: Path) -> None:
+    zeros = [[b"SET", b"zeros", bytes(3000)], [b"SET", b"text", b"#HR:" + bytes(3000)]]
+    again = encoded([words("SET ours again")])
+    redis_wrote = encoded([words("SELECT 0"), *zeros])
+    with_increment(tmp_path, journalled(GROUPS) + redis_wrote + seal(again) + again)
+    engine, report, told = load(tmp_path)
+    assert content(engine) == content(replayed([*BASE, *INCREMENT, *zeros, words("SET ours again")]))
+    assert (report.cuts, told) == ([], [])
 
 
 def test_only_the_last_file_with_data_may_end_too_early(tmp_path: Path) -> None:

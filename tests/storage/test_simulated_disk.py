@@ -74,6 +74,17 @@ def test_a_truncation_happens_before_what_is_written_behind_it() -> None:
     assert not any(content.startswith(b"firsts") for content in found)
 
 
+def test_what_is_written_over_zeros_may_be_there_or_not_sector_by_sector() -> None:
+    disk, file = new_disk(bytes(3 * SECTOR))
+    sectors = [bytes([65 + number]) * SECTOR for number in range(3)]
+    disk.place(file, b"".join(sectors), 0)
+    found = left(disk)
+    assert {len(content) for content in found} == {3 * SECTOR}
+    assert sectors[0] + bytes(SECTOR) + sectors[2] in found
+    assert bytes(3 * SECTOR) in found
+    assert any(content[:10] == b"AAAAAAAAAA" and content[500:] == bytes(len(content) - 500) for content in found)
+
+
 def test_names_stay_once_their_directory_was_synced() -> None:
     disk, _ = new_disk()
     disk.create(OTHER)

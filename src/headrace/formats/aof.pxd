@@ -13,6 +13,9 @@ cdef class AofReader:
     cdef const char *expected
     cdef readonly Py_ssize_t start
     cdef readonly Py_ssize_t open_multi
+    cdef readonly Py_ssize_t groups
+    cdef readonly Py_ssize_t group_start
+    cdef readonly Py_ssize_t group_end
     cdef readonly object ending
 
     cpdef list next(self)

@@ -8,6 +8,7 @@ class Ending(Enum):
     COMPLETE = "complete"
     TRUNCATED = "truncated"
     CORRUPT = "corrupt"
+    BROKEN = "broken"
 
 @final
 class AofReader:
@@ -16,6 +17,12 @@ class AofReader:
     def start(self) -> int: ...
     @property
     def open_multi(self) -> int: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def group_start(self) -> int: ...
+    @property
+    def group_end(self) -> int: ...
     @property
     def ending(self) -> Ending | None: ...
     @property

@@ -1,7 +1,8 @@
 """The commands of an append-only file: bytes in, lists of `bytes` out, and back.
 
     *3\\r\\n $4\\r\\nXADD\\r\\n …      a command: how many arguments, then each with its size in bytes
-    #TS:1731659144\\r\\n            an annotation, between commands; skipped
+    #TS:1731659144\\r\\n            an annotation, between commands; text, and skipped
+    #HR: …\\r\\n                     the seal of the group of commands behind it; see formats.aof_seal
     00 00 00 …                    nothing was written here yet: only at the end
 
     file   |  commands that were read  |  the rest  |  zero bytes  |
@@ -15,10 +16,14 @@ Where the commands end, `ending` says how:
     COMPLETE    with the last byte of a command
     TRUNCATED   inside of one, whose bytes are all as they should be up to there
     CORRUPT     at a byte that no command begins or goes on with: `bad` is its offset, `problem` what was expected there
+    BROKEN      before a group whose bytes are not those that were sealed
 
-and `position` is the end of the last complete command or annotation. As strict as what writes such files: lengths are
-canonical decimals, every line ends in CR LF. A command is looked at as a whole before any of it is copied, so that no
-length is believed, nor anything allocated for it, before its bytes are there.
+and `position` is the end of the last complete command or annotation. A group is compared with its seal before its first
+command is given out; one that is not all there is TRUNCATED as a whole, and `position` is before its seal.
+
+As strict as what writes such files: lengths are canonical decimals, every line ends in CR LF. A command is looked at as
+a whole before any of it is copied, so that no length is believed, nor anything allocated for it, before its bytes are
+there.
 
 A reader holds on to its source, which must not change meanwhile. Used by one thread.
 """
@@ -30,6 +35,8 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memchr, memcpy
+
+from headrace.formats.aof_seal cimport SEAL_SIZE, Seal, begins_as_seal, group_crc, is_sealed_for, read_seal
 
 from enum import Enum
 
@@ -44,6 +51,8 @@ cdef const char *EXPECTED_SIZE = "the size of an argument"
 cdef const char *EXPECTED_CR = "the CR that ends a line"
 cdef const char *EXPECTED_LF = "the LF that ends a line"
 cdef const char *EXPECTED_END = "the end of an annotation"
+cdef const char *EXPECTED_SEAL = "the seal of a group"
+cdef const char *EXPECTED_GROUP_SIZE = "the size of a group"
 
 
 class Ending(Enum):
@@ -52,12 +61,16 @@ class Ending(Enum):
     COMPLETE = "complete"
     TRUNCATED = "truncated"
     CORRUPT = "corrupt"
+    BROKEN = "broken"
 
 
 cdef enum Scan:
     SCAN_COMPLETE
     SCAN_TRUNCATED
     SCAN_CORRUPT
+    SCAN_BROKEN
+
+cdef tuple ENDINGS = (Ending.COMPLETE, Ending.TRUNCATED, Ending.CORRUPT, Ending.BROKEN)
 
 
 # --- scanning --------------------------------------------------------------------------------------------------
@@ -139,9 +152,13 @@ cdef Scan scan_command(Cursor *cursor) noexcept nogil:
 
 
 cdef Scan scan_annotation(Cursor *cursor) noexcept nogil:
-    """From behind the `#` to the end of the line."""
+    """From behind the `#` to the end of the line, in which there are no zero bytes: those were never written."""
     cdef size_t room = min(cursor.end - cursor.at, <Py_ssize_t>ANNOTATION_MAX)
     cdef byte_t *line_feed = <byte_t *>memchr(cursor.at, c"\n", room)
+    cdef byte_t *zero = <byte_t *>memchr(cursor.at, 0, room if line_feed == NULL else line_feed - cursor.at)
+    if zero != NULL:
+        cursor.at = zero
+        return corrupt(cursor, EXPECTED_END)
     if line_feed == NULL:
         cursor.at += room
         return SCAN_TRUNCATED if cursor.at == cursor.end else corrupt(cursor, EXPECTED_END)
@@ -149,6 +166,24 @@ cdef Scan scan_annotation(Cursor *cursor) noexcept nogil:
         cursor.at = line_feed
         return corrupt(cursor, EXPECTED_CR)
     cursor.at = line_feed + 1
+    return SCAN_COMPLETE
+
+
+cdef Scan scan_group(Cursor *cursor, const Seal *seal) noexcept nogil:
+    """From a seal to the end of it, after a look at its group."""
+    cdef byte_t *seal_at = cursor.at
+    cdef uint64_t room
+    cursor.at += SEAL_SIZE
+    room = <uint64_t>(cursor.end - cursor.at)
+    if seal.size > room:
+        if is_sealed_for(seal_at, room, seal.crc):  # the group is whole: it is its size that was damaged
+            cursor.at = seal_at
+            return corrupt(cursor, EXPECTED_GROUP_SIZE)
+        cursor.at = cursor.end
+        return SCAN_TRUNCATED
+    if group_crc(seal_at, seal.size) != seal.crc:
+        cursor.at = seal_at
+        return SCAN_BROKEN
     return SCAN_COMPLETE
 
 
@@ -203,7 +238,8 @@ cdef class AofReader:
     """Call `next` until it gives None; then `ending` says how the commands end.
 
     `start` is where the command that `next` gave begins and `position` where it ends. `open_multi` is where the MULTI
-    begins whose EXEC was not read yet, or -1.
+    begins whose EXEC was not read yet, or -1. `groups` counts those that were as sealed; from `group_start`, where its
+    seal is, to `group_end` goes the one that was met last, whatever became of it.
     """
 
     def __cinit__(self, source, Py_ssize_t position=0):
@@ -251,14 +287,17 @@ cdef class AofReader:
         """What was expected at `bad`, and what is there; empty where nothing is wrong."""
         if self.ending is Ending.CORRUPT:
             return f"expected {self.expected.decode()}, found byte 0x{self.wrong[0]:02x}"
+        if self.ending is Ending.BROKEN:
+            return "a group of commands is not as it was sealed"
         if self.ending is Ending.TRUNCATED:
-            return "the file ends inside a command"
+            return f"the file ends inside a {'group of commands' if self.group_end > self.position else 'command'}"
         return ""
 
     cpdef list next(self):
         """Return the next command, or None where there is no further complete one."""
         cdef Cursor cursor
         cdef Scan outcome
+        cdef Seal seal
         cdef list argv
         cursor.end = self.last
         while self.ending is None:
@@ -275,17 +314,28 @@ cdef class AofReader:
                     self.at = cursor.at
                     self.note_transaction(argv)
                     return argv
+            elif read_seal(cursor.at, cursor.end, &seal):
+                outcome = scan_group(&cursor, &seal)
+                self.group_start = self.at - self.first
+                self.group_end = self.group_start + SEAL_SIZE + <Py_ssize_t>seal.size
+                if outcome == SCAN_COMPLETE:
+                    self.groups += 1
+                    self.at = cursor.at
+                    continue
             elif cursor.at[0] == c"#":
                 cursor.at += 1
                 outcome = scan_annotation(&cursor)
-                if outcome == SCAN_COMPLETE:
+                if outcome == SCAN_COMPLETE and not begins_as_seal(self.at, cursor.at):
                     self.at = cursor.at
                     continue
+                if outcome == SCAN_COMPLETE:
+                    cursor.at = self.at
+                    outcome = corrupt(&cursor, EXPECTED_SEAL)
             else:
                 outcome = corrupt(&cursor, EXPECTED_COMMAND)
             self.wrong = cursor.at
             self.expected = cursor.expected
-            self.ending = Ending.CORRUPT if outcome == SCAN_CORRUPT else Ending.TRUNCATED
+            self.ending = ENDINGS[<int>outcome]
         return None
 
     cdef int note_transaction(self, list argv) except -1:

@@ -1,6 +1,6 @@
 """The disk: all that storage ever does to files, one method each.
 
-    contents      read, write, append, truncate, sync            of an open file, by its number
+    contents      read, write, append, place, truncate, sync     of an open file, by its number
     names         open, create, rename, unlink, make_directory   durable only after sync_directory
     looking       exists, is_directory, size, list
 
@@ -43,6 +43,26 @@ class Disk:
         rest = memoryview(data)
         while rest:
             rest = rest[self.write(file, rest) :]
+
+    def write_anywhere(self, file: int) -> None:
+        """Let a file be written at places, which `place` and others do; at its end no more."""
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) & ~os.O_APPEND)
+
+    def write_at_end(self, file: int) -> None:
+        """Let a file be written at its end again."""
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+
+    def write_at(self, file: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        """Write at a place as much as the system takes; return how much that is."""
+        return os.pwrite(file, data, offset)
+
+    def place(self, file: int, data: bytes | bytearray | memoryview, offset: int) -> None:
+        """Write all of it at a place."""
+        rest = memoryview(data)
+        while rest:
+            written = self.write_at(file, rest, offset)
+            rest = rest[written:]
+            offset += written
 
     def truncate(self, file: int, size: int) -> None:
         """Cut a file to so many bytes."""

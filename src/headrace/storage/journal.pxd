@@ -34,6 +34,7 @@ cdef class Journal:
     cdef uint64_t job_end               # … that covers effects up to here
     cdef bint prepared                  # the file is written at places, not at its end: it has zeros …
     cdef uint64_t zeroed                # … from `size` up to here
+    cdef public uint64_t room           # how many bytes are filled with zeros at a time; 0: it is written at its end
     cdef bint scheduled                 # a commit will come
     cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
@@ -73,4 +74,5 @@ cdef class Journal:
     cdef int prepare(self) except -1
     cdef int unprepare(self) except -1
     cdef int bring_out(self, bint sync) except -1
+    cdef int put_down(self, bytes data) except -1
     cdef int fail(self, int error, bint sync_failed) except -1

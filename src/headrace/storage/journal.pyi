@@ -9,6 +9,7 @@ class Journal:
     schedule: Callable[[Callable[[], None]], object] | None
     on_failure: Callable[[int, bool], None] | None
     on_synced: Callable[[], None] | None
+    room: int
     def __init__(self, disk: Disk, *, background: bool) -> None: ...
     @property
     def disk(self) -> Disk: ...

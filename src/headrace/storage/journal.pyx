@@ -13,11 +13,12 @@ also while the worker syncs. A disk that is slower than the clients makes their 
     position ≥ written ≥ synced         bytes of effects since the start
     safe                                synced under `always`, else written
 
-What is written together is sealed: behind it stands an annotation with its size and its checksum, which Redis skips,
+What is written together is a group, and sealed: before it stands an annotation, which Redis skips, with its size, how
+much before it was not synced yet when it was written, and its checksum (see formats.aof_seal),
 
-    *5\\r\\n$4\\r\\nXADD\\r\\n … #HR:174:9c3b5f0f5e6f6a11\\r\\n
+    #HR:00000000ae:00000000:9c3b5f0f5e6f6a11\\r\\n*5\\r\\n$4\\r\\nXADD\\r\\n …
 
-so that a reader can tell what a crash tore, or a disk lost, from what was written (see storage.tail).
+so that a reader can tell what a crash tore from what was written, and that from what a disk lost (see storage.tail).
 
 Under `always` the file is written into space that was filled with zeros before, a megabyte at a time, because to sync
 bytes that are there already is cheaper than to sync a file that grows: 110 µs against 175 on an idle ext4, and the
@@ -35,22 +36,19 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdio cimport snprintf
 
 from headrace.core.memory cimport byte_t, reallocate, release as free_block
-from headrace.formats.crc64 cimport extend
+from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
 from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
 from headrace.storage.worker cimport Worker, write_all
 
-import fcntl
-import os
 from contextlib import suppress
 from time import monotonic
 
 cdef enum:
     KEPT = 1 << 20              # a buffer that grew beyond this is given back when it is empty
-    PREPARED = 1 << 20          # bytes that are filled with zeros at a time
-    SEAL_MAX = 64
+
+cdef size_t GROUP_MAX = <size_t>1 << 40         # what a seal has digits for
 
 cdef dict POLICIES = {"always": ALWAYS, "everysec": EVERYSEC, "no": NEVER}
 cdef list MULTI = [b"MULTI"]
@@ -75,6 +73,7 @@ cdef class Journal:
         self.held = []
         self.stalled = []
         self.policy = ALWAYS
+        self.room = 1 << 20
         self.selected = -1
         self.synced_at = monotonic()
 
@@ -132,7 +131,7 @@ cdef class Journal:
     cdef int prepare(self) except -1:
         """Write at places from now on, not at the end: the end is behind the zeros."""
         if not self.prepared:
-            fcntl.fcntl(self.file, fcntl.F_SETFL, fcntl.fcntl(self.file, fcntl.F_GETFL) & ~os.O_APPEND)
+            self.disk.write_anywhere(self.file)
             self.prepared = True
             self.zeroed = self.size
         return 0
@@ -141,7 +140,7 @@ cdef class Journal:
         """Cut the zeros, and write at the end again."""
         if self.prepared:
             self.disk.truncate(self.file, self.size)
-            fcntl.fcntl(self.file, fcntl.F_SETFL, fcntl.fcntl(self.file, fcntl.F_GETFL) | os.O_APPEND)
+            self.disk.write_at_end(self.file)
             self.prepared = False
         return 0
 
@@ -174,9 +173,10 @@ cdef class Journal:
         return 0
 
     cdef int put(self, list argv) except -1:
-        """Append one command to what is filled."""
+        """Append one command to what is filled, behind room for the seal."""
         cdef Py_ssize_t count = PyList_GET_SIZE(argv)
-        cdef size_t needed = self.filling.size + HEADER_MAX + SEAL_MAX
+        cdef size_t begin = self.filling.size or SEAL_SIZE
+        cdef size_t needed = begin + HEADER_MAX
         cdef size_t capacity
         cdef byte_t *p
         cdef void *grown
@@ -186,12 +186,12 @@ cdef class Journal:
             needed += PyBytes_GET_SIZE(<bytes>PyList_GET_ITEM(argv, i)) + BULK_OVERHEAD
         if needed > self.filling.capacity:
             capacity = needed + needed // 2 + 4096
-            grown = reallocate(self.filling.data, capacity)
+            grown = reallocate(self.filling.data, capacity) if capacity < GROUP_MAX else NULL
             if grown == NULL:
                 raise MemoryError
             self.filling.data = <byte_t *>grown
             self.filling.capacity = capacity
-        p = put_header(self.filling.data + self.filling.size, c"*", count)
+        p = put_header(self.filling.data + begin, c"*", count)
         for i in range(count):
             text = <bytes>PyList_GET_ITEM(argv, i)
             p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
@@ -219,12 +219,8 @@ cdef class Journal:
             self.write_out()
 
     cdef int seal(self) except -1:
-        """Close what is filled with its size and its checksum; there is always room for that."""
-        cdef int size = snprintf(
-            <char *>self.filling.data + self.filling.size, SEAL_MAX, b"#HR:%zu:%016llx\r\n", self.filling.size,
-            <unsigned long long>extend(0, self.filling.data, self.filling.size))
-        self.filling.size += size
-        self.position += size
+        """Put the seal before what is filled; again, where the disk refused it and more was taken since."""
+        put_seal(self.filling.data, self.filling.size - SEAL_SIZE, self.written - self.synced)
         return 0
 
     cdef int begin(self, bint sync) except -1:
@@ -234,12 +230,12 @@ cdef class Journal:
         self.job_end = self.written + self.writing.size
         if sync:
             self.synced_at = monotonic()
-        if self.policy != ALWAYS or self.writing.size == 0:
+        if self.policy != ALWAYS or self.room == 0 or self.writing.size == 0:
             return self.worker.submit(self.file, self.writing.data, self.writing.size, sync)
         self.prepare()
         to_zero = self.zeroed
         if self.size + self.writing.size > self.zeroed:
-            to_zero = self.size + self.writing.size + PREPARED
+            to_zero = self.size + self.writing.size + self.room
         return self.worker.submit_at(self.file, self.writing.data, self.writing.size, self.size, self.zeroed, to_zero)
 
     def write_out(self) -> None:
@@ -315,7 +311,7 @@ cdef class Journal:
         if self.filling.size:
             self.seal()
         try:
-            self.disk.append(self.file, PyBytes_FromStringAndSize(<char *>self.filling.data, self.filling.size))
+            self.put_down(PyBytes_FromStringAndSize(<char *>self.filling.data, self.filling.size))
             written = True
             self.size += self.filling.size
             self.written += self.filling.size
@@ -334,6 +330,21 @@ cdef class Journal:
         self.release()
         if self.on_synced is not None:
             self.on_synced()
+        return 0
+
+    cdef int put_down(self, bytes data) except -1:
+        """Write through the disk, as the worker writes."""
+        cdef uint64_t end = self.size + <uint64_t>len(data)
+        if self.policy != ALWAYS or self.room == 0 or not data:
+            self.disk.append(self.file, data)
+            return 0
+        self.prepare()
+        if end > self.zeroed:
+            with suppress(OSError):     # where there is no room for zeros, there may be for the data
+                self.disk.place(self.file, bytes(end + self.room - self.zeroed), self.zeroed)
+                self.zeroed = end + self.room
+        self.disk.place(self.file, data, self.size)
+        self.zeroed = max(self.zeroed, end)
         return 0
 
     # --- failing -----------------------------------------------------------------------------------------------

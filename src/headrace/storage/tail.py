@@ -3,29 +3,39 @@
     ends with                                       as the last file                     as any other
     a complete command                              nothing                              nothing
     … and then zero bytes                           the space is cut, nobody is told     nothing
-    half a command, or a block never written        cut (aof-load-truncated yes)         refused
+    half a command, or a part of a group            cut (aof-load-truncated yes)         refused
+    a block never written, or a group with one      cut back to before it (the same)     refused
+    … that had been on disk                         refused                              refused
     MULTI and commands, but no EXEC                 cut back to before MULTI (the same)  refused
-    bytes that are no command, to the end           cut if there are fewer than          refused
-                                                    aof-load-corrupt-tail-max-size
-    bytes that are no command, then commands        refused                              refused
+    another group that is not as sealed, or bytes   cut if there are fewer than          refused
+    that are no command, to the end                 aof-load-corrupt-tail-max-size
+    the same, and commands behind it                refused                              refused
+
+A group (see formats.aof_seal) counts as a whole or not at all: what a crash left of one was never acknowledged, for it
+was written and synced as one. Commands that no seal stands before are those of a redis-server, and count one by one.
 
 A machine that loses power may keep any of the blocks that were written since the last sync: a block that is missing
-between others reads as zeros up to a multiple of 512 bytes, and what follows it was never acknowledged. A length that
-was damaged can pass for the beginning of a long command; it does not where whole commands follow right up to the end.
+between others reads as zeros up to a multiple of 512 bytes, and what follows it was never acknowledged, unless a whole
+group behind it says that it was written after that block was synced. Then the disk has lost what it had, like any bytes
+that are wrong and not missing: nothing is cut for that. A length that was damaged can pass for the beginning of a long
+command or group; it does not where whole commands follow right up to the end, or another group inside of it.
 
 What is cut is copied to `<file>.cut-<offset>-<time>` and synced before the file is made shorter. A crash in between
 leaves both, and the next start cuts again.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Final
 
 from headrace.formats.aof import AofReader, Ending, find_command
+from headrace.formats.aof_seal import SEAL_BYTES, was_synced
 from headrace.storage.disk import Disk
 
 BLOCK: Final = 512  # what a disk writes as one
+_NO_BLOCK: Final = bytes(BLOCK)
 _NAMED: Final = 5  # how many of the commands that are cut off are named
 _SHOWN: Final = 40
 
@@ -52,25 +62,44 @@ def examine(reader: AofReader, source: memoryview) -> Tail:
     in_transaction = reader.open_multi >= 0
     cut_at = reader.open_multi if in_transaction else reader.position
     offset, problem, torn = reader.bad, reader.problem, True
-    if reader.ending is Ending.CORRUPT:
-        torn = _never_written(source, reader.bad)
-        if torn:
-            problem = "a block of the file was never written"
+    if reader.ending is Ending.CORRUPT or reader.ending is Ending.BROKEN:
+        missing = _missing_block(reader, source)
+        torn = missing is not None
+        if missing is not None:
+            offset, problem = missing, "a block of the file was never written"
+            if was_synced(source, missing, max(missing, reader.group_end)):
+                problem, torn = "a block of the file is missing that had been on disk", False
     elif reader.ending is Ending.TRUNCATED:
-        torn = not _commands_follow(source, reader.position, reader.data_size)
+        in_group = reader.group_end > reader.position
+        torn = not (groups_inside if in_group else _commands_follow)(source, reader.position, reader.data_size)
         if not torn:
             offset = reader.position
-            problem = "the command does not end where its lengths say"
+            problem = f"the {'group' if in_group else 'command'} does not end where its lengths say"
     elif in_transaction:
         offset = reader.open_multi
         problem = "the transaction that begins with this MULTI has no EXEC"
     return Tail(cut_at, reader.size, reader.unused, offset, problem, torn)
 
 
-def _never_written(source: memoryview, bad: int) -> bool:
-    """Whether a bad byte is in zeros that reach to the end of their block."""
-    end = min((bad // BLOCK + 1) * BLOCK, len(source))
-    return not any(source[bad:end])
+def _missing_block(reader: AofReader, source: memoryview) -> int | None:
+    """Find zeros that reach to the end of their block: where reading stopped, or in a group that is not as sealed."""
+    at, end = reader.bad, min(reader.group_end, reader.data_size)
+    if reader.ending is Ending.CORRUPT:
+        return at if _is_missing(source, at) else None
+    return next((block for block in range(at - at % BLOCK + BLOCK, end, BLOCK) if _is_missing(source, block)), None)
+
+
+def _is_missing(source: memoryview, at: int) -> bool:
+    rest = source[at : at - at % BLOCK + BLOCK]
+    return rest.tobytes() == _NO_BLOCK[: len(rest)]
+
+
+def groups_inside(source: memoryview, start: int, end: int) -> bool:
+    """Whether a seal lies behind another, where its group has only commands."""
+    reader = AofReader(source[:end], start + SEAL_BYTES)
+    while reader.next() is not None:
+        pass
+    return reader.group_end > 0
 
 
 def _commands_follow(source: memoryview, start: int, end: int) -> bool:
@@ -113,17 +142,20 @@ class Cut:
 
 def commands_in(data: bytes) -> tuple[str, ...]:
     """Name the commands that are in bytes which are to be cut, whole or begun."""
-    names: list[str] = []
-    at = 0
+    return tuple(map(shown, readable(data)))
+
+
+def readable(data: bytes) -> Iterator[list[bytes]]:
+    """Give the commands in bytes that are not believed, whole or begun; a seal that they begin with is passed over."""
+    at = min(SEAL_BYTES, len(data)) if data.startswith(b"#HR:") else 0
     while at >= 0:
         reader = AofReader(data, at)
         while (argv := reader.next()) is not None:
-            names.append(shown(argv))
+            yield argv
         begun = reader.begun()
         if begun:
-            names.append(shown(begun))
+            yield begun
         at = -1 if reader.ending is Ending.COMPLETE else find_command(data, reader.position + 1)
-    return tuple(names)
 
 
 def shown(argv: list[bytes]) -> str:
