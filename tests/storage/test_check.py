@@ -10,17 +10,20 @@ import pytest
 from data_sets import (
     BASE,
     BASE_NAME,
+    GROUPS,
     INCREMENT,
     INCREMENT_NAME,
     MANIFEST_NAME,
     Files,
     content,
     encoded,
+    journalled,
     load,
     load_files,
     manifest_text,
     read_files,
     replayed,
+    sealed_directory,
     small_directory,
     snapshot,
     words,
@@ -32,6 +35,7 @@ from typer.testing import CliRunner
 from campaign import LONG
 from headrace.cli.main import app
 from headrace.engine.persistence import Progress
+from headrace.formats.aof_seal import seal
 from headrace.storage import inspection
 from headrace.storage.check import DAMAGED, MISSING, NOT_USED, CheckReport, check
 from headrace.storage.directory import DataDirectory
@@ -40,6 +44,7 @@ from headrace.storage.errors import CannotCheck, CannotRecover
 from headrace.storage.repair import write_repaired
 
 WHOLE = small_directory()
+SEALED = sealed_directory()
 INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"
 BASE_PATH = f"appendonlydir/{BASE_NAME}"
 MANIFEST_PATH = f"appendonlydir/{MANIFEST_NAME}"
@@ -172,6 +177,20 @@ def test_every_damage_of_a_file_is_named_with_its_offset() -> None:
     ]
 
 
+def test_groups_are_counted_and_a_bad_one_is_named_with_its_offset_and_its_commands() -> None:
+    report, _ = checked(SEALED)
+    assert (report.problems, report.files[-1].groups) == (0, len(GROUPS))
+    assert report.verdict == "/data is sound: 2 keys and 9 commands were read, 4 groups compared with their seals."
+    data = bytearray(SEALED[INCREMENT_PATH])
+    start, end = (len(journalled(GROUPS[:count])) for count in (1, 2))
+    data[end - 4] ^= 1
+    files = SEALED | {INCREMENT_PATH: bytes(data)}
+    names = "MULTI, XCLAIM orders, XGROUP SETID, EXEC, XADD orders"
+    problem = f"a group of commands is not as it was sealed; {end - start} bytes with {names} are not believed"
+    assert problems_of(files)[INCREMENT_NAME] == [(start, problem)]
+    assert checked(files)[0].files[-1].groups == len(GROUPS) - 1
+
+
 def test_a_manifest_and_its_files_are_compared() -> None:
     without_base = {name: data for name, data in WHOLE.items() if name != BASE_PATH}
     report, _ = checked(without_base)
@@ -209,12 +228,16 @@ def test_each_length_of_the_last_file_is_repaired_to_what_start_up_makes_of_it()
         assert content(load_files(copy)[0]) == content(load_files(files)[0])
 
 
-@pytest.mark.parametrize("name", [INCREMENT_PATH, BASE_PATH, MANIFEST_PATH])
-def test_each_changed_byte_is_found_where_start_up_stumbles_and_the_copy_starts(name: str) -> None:
+@pytest.mark.parametrize(
+    ("sound", "name"),
+    [(WHOLE, INCREMENT_PATH), (SEALED, INCREMENT_PATH), (WHOLE, BASE_PATH), (WHOLE, MANIFEST_PATH)],
+    ids=["increment", "sealed increment", "base", "manifest"],
+)
+def test_each_changed_byte_is_found_where_start_up_stumbles_and_the_copy_starts(sound: Files, name: str) -> None:
     whole = content(replayed(BASE + INCREMENT))
-    for at, byte in enumerate(WHOLE[name]):
+    for at, byte in enumerate(sound[name]):
         for other in sorted((set(range(256)) if LONG else {byte ^ 1}) - {byte}):
-            files = WHOLE | {name: WHOLE[name][:at] + bytes([other]) + WHOLE[name][at + 1 :]}
+            files = sound | {name: sound[name][:at] + bytes([other]) + sound[name][at + 1 :]}
             report, _ = checked(files)
             assert bool(report.problems) != starts_without_a_word(files), (at, other)
             if not report.problems or (at % 3 and not LONG):
@@ -247,6 +270,39 @@ def test_one_damaged_command_costs_only_itself() -> None:
         except AssertionError:  # what followed needed it
             continue
         assert content(load_files(copy)[0]) == expected, hit
+
+
+def test_one_damaged_group_costs_only_itself() -> None:
+    for hit in range(len(GROUPS)):
+        data = bytearray(SEALED[INCREMENT_PATH])
+        data[len(journalled(GROUPS[: hit + 1])) - 4] ^= 1
+        copy, left = repaired(SEALED | {INCREMENT_PATH: bytes(data)})
+        kept = [argv for at, group in enumerate(GROUPS) for unit in group for argv in unit if at != hit]
+        assert content(load_files(copy)[0]) == content(replayed([*BASE, words("SELECT 0"), *kept]))
+        report, _ = checked(copy)
+        assert (left, report.problems, report.files[-1].groups) == ([], 0, len(GROUPS) - 1)
+
+
+def test_what_follows_a_dropped_group_stays_in_its_database() -> None:
+    groups = [encoded([words("SELECT 5"), words("SET a 1")]), encoded([words("SET b 2")])]
+    data = b"".join(seal(group) + group for group in groups).replace(b"\r\n1\r\n", b"\r\n9\r\n")
+    copy, _ = repaired(WHOLE | {INCREMENT_PATH: data})
+    assert copy[INCREMENT_PATH] == encoded([words("SELECT 5")]) + seal(groups[1]) + groups[1]
+
+
+def test_a_group_that_loses_a_refused_command_loses_its_seal() -> None:
+    first, second = encoded([words("SET a 1"), words("NOSUCH x"), words("SET b 2")]), encoded([words("SET c 3")])
+    copy, _ = repaired(WHOLE | {INCREMENT_PATH: seal(first) + first + seal(second) + second})
+    assert copy[INCREMENT_PATH] == encoded([words("SET a 1"), words("SET b 2")]) + seal(second) + second
+    open_multi = encoded([words("SET a 1"), words("MULTI"), words("SET b 2")])
+    copy, _ = repaired(WHOLE | {INCREMENT_PATH: seal(open_multi) + open_multi})
+    assert copy[INCREMENT_PATH] == encoded([words("SET a 1")])
+
+
+def test_only_the_seal_is_dropped_where_only_that_is_damaged() -> None:
+    data = SEALED[INCREMENT_PATH]
+    copy, _ = repaired(SEALED | {INCREMENT_PATH: data[:4] + b"x" + data[5:]})
+    assert copy[INCREMENT_PATH] == data[42:]
 
 
 def test_a_wrong_checksum_is_dropped_where_every_value_reads() -> None:
@@ -334,6 +390,7 @@ def test_the_findings_as_json(tmp_path: Path) -> None:
         "size": 10,
         "keys": 0,
         "commands": None,
+        "groups": None,
         "problems": [{"offset": 10, "problem": "expected the checksum of the file, but 0 bytes remain"}],
         "notes": [],
     }

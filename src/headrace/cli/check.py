@@ -132,6 +132,7 @@ def _as_json(report: CheckReport, target: Path | None, left: list[str]) -> dict[
                 "size": file.size,
                 "keys": file.keys,
                 "commands": file.commands,
+                "groups": file.groups,
                 "problems": [{"offset": problem.offset, "problem": problem.text} for problem in file.problems],
                 "notes": file.notes,
             }

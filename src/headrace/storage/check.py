@@ -39,6 +39,7 @@ class FileReport:
     size: int | None = None
     keys: int | None = None
     commands: int | None = None
+    groups: int | None = None
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     findings: Findings | None = None
@@ -69,7 +70,10 @@ class CheckReport:
         if not self.problems:
             keys = sum(file.keys or 0 for file in self.files)
             commands = sum(file.commands or 0 for file in self.files)
-            return f"{self.path} is sound: {_count(keys, 'key')} and {_count(commands, 'command')} were read."
+            groups = sum(file.groups or 0 for file in self.files)
+            compared = f", {_count(groups, 'group')} compared with {'its seal' if groups == 1 else 'their seals'}"
+            read = f"{_count(keys, 'key')} and {_count(commands, 'command')} were read{compared if groups else ''}"
+            return f"{self.path} is sound: {read}."
         damaged = sum(bool(file.problems) for file in self.files)
         return f"{self.path} is damaged: {_count(self.problems, 'problem')} in {_count(damaged, 'file')}."
 
@@ -131,6 +135,7 @@ def _inspect(
         file.keys = findings.keys
     if "commands" in findings.contents:
         file.commands = findings.commands
+        file.groups = findings.groups
     if file.kind == "file":
         file.kind = ", then ".join(findings.contents)
     for problem in findings.problems:

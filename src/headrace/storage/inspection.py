@@ -4,11 +4,14 @@
     commands     each is run on a scratch engine, one by one
 
 Unlike start-up, which stops at the first damage, this goes on: behind bytes that are no command it looks for the next
-whole command that we know. A repaired copy is the file with some ranges replaced, mostly by nothing (`edits`).
+whole command that we know, and behind a group that is not as it was sealed for what follows that. A repaired copy is
+the file with some ranges replaced, mostly by nothing (`edits`).
 
     MULTI a ▒▒▒ c EXEC      ▒▒▒ is dropped
     MULTI a ▒▒▒ c MULTI     ▒▒▒ was the EXEC: it is put there
     MULTI a ▒▒▒             the end is missing: dropped from MULTI on
+    seal ▒▒▒ seal c         the group is dropped with its seal; if it chose a database, that is put there
+    seal a ▒▒▒ b            ▒▒▒ is as it was sealed, but refused: it is dropped, and the seal with it
 
 Nothing here writes to a file.
 """
@@ -22,14 +25,16 @@ from headrace.engine.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader, Ending, encode, find_command
+from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload, WrongChecksum
 from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, MAGIC, check_sum
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
 from headrace.storage.loading import was_understood
-from headrace.storage.tail import shown
+from headrace.storage.tail import commands_in, groups_inside, readable, shown
 
 _DATABASES: Final = 1024  # more than anybody configures
 _RECORDS_AT_ONCE: Final = 256  # between two reports of progress
+_NAMED: Final = 5  # of the commands in a group
 _EXEC: Final = encode([b"EXEC"])
 
 
@@ -55,6 +60,7 @@ class Findings:
     contents: list[str] = field(default_factory=list)  # `snapshot`, `commands`, or both
     keys: int = 0
     commands: int = 0
+    groups: int = 0  # of commands, that are as they were sealed
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
@@ -150,38 +156,52 @@ class _CommandInspection:
     ) -> None:
         self._replayer = replayer
         self._source = source
-        self._position = position
+        self._reader = AofReader(source, position)
         self._findings = findings
         self._alone = alone
         self._multi: int | None = None  # where the open transaction begins
+        self._multi_seal: Edit | None = None  # what takes the seal away from the group that it begins in
         self._damage: _Damage | None = None  # the last one in it
 
     def run(self) -> Iterator[int]:
         """Look at every command."""
         findings = self._findings
         self._replayer.run([b"SELECT", b"0"])
-        reader = AofReader(self._source, self._position)
-        end = reader.data_size
+        end = self._reader.data_size
         while True:
+            reader = self._reader
             while (argv := reader.next()) is not None:
                 self._take(argv, reader.start, reader.position)
                 findings.commands += 1
                 if findings.commands % _RECORDS_AT_ONCE == 0:
                     yield reader.position
+            findings.groups += reader.groups
             if reader.ending is Ending.COMPLETE:
                 break
-            start = reader.position
-            following = self._next_known(start + 1, end)
-            stop = end if following < 0 else following
-            self._report_damage(reader, start, stop)
-            if following < 0:
+            stop = self._end_of_damage(reader)
+            if reader.ending is Ending.BROKEN:
+                self._drop_group(reader, stop)
+            else:
+                self._report_damage(reader, reader.position, stop)
+            if stop == end:
                 break
-            reader = AofReader(self._source, following)
+            self._reader = AofReader(self._source, stop)
         if self._multi is not None:
             self._close_transaction(self._multi, end, at_end=True)
         if reader.unused:
             findings.notes.append(f"{reader.unused} bytes of prepared space at the end are not used yet")
             findings.edits.append(Edit(reader.size - reader.unused, reader.size))
+
+    def _end_of_damage(self, reader: AofReader) -> int:
+        """Find where to go on behind the place that a reader has stopped at."""
+        start, end = reader.position, reader.data_size
+        if reader.ending is Ending.BROKEN and bytes(self._source[reader.group_end : end][:1]) in (b"", b"*", b"#"):
+            return reader.group_end
+        in_group = reader.group_end > start
+        if reader.ending is Ending.TRUNCATED and in_group and not groups_inside(self._source, start, end):
+            return end
+        following = self._next_known(start + 1, end)
+        return end if following < 0 else following
 
     def _next_known(self, start: int, end: int) -> int:
         """Find the next whole command that we know: text that looks like a command may be in any value."""
@@ -194,6 +214,20 @@ class _CommandInspection:
                 return at
             at = find_command(data, at + 1)
         return -1
+
+    def _drop_group(self, reader: AofReader, stop: int) -> None:
+        """Do without a group that is not as it was sealed; what follows it is meant for the database that it chose."""
+        start = reader.position
+        data = bytes(self._source[start:stop])
+        names = commands_in(data)
+        listed = ", ".join((*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])))
+        lost = f"{stop - start} bytes{f' with {listed}' if listed else ''} are not believed"
+        self._findings.problems.append(Problem(start, f"{reader.problem}; {lost}"))
+        chosen = b""
+        for argv in readable(data):
+            if argv[0].upper() == b"SELECT" and self._replayer.run(argv) is None:
+                chosen = encode(argv)
+        self._findings.edits.append(Edit(start, stop, chosen))
 
     def _report_damage(self, reader: AofReader, start: int, stop: int) -> None:
         begun = reader.begun()
@@ -216,6 +250,7 @@ class _CommandInspection:
             if self._multi is not None:
                 self._close_transaction(self._multi, start, at_end=False)
             self._multi = start
+            self._multi_seal = self._seal()
         elif name == b"EXEC" and len(argv) == 1:
             if self._multi is None:
                 self._drop(argv, start, end, "there is no MULTI before it")
@@ -227,7 +262,20 @@ class _CommandInspection:
 
     def _drop(self, argv: list[bytes], start: int, end: int, why: str) -> None:
         self._findings.problems.append(Problem(start, f"{shown(argv)} is refused: {why}"))
-        self._findings.edits.append(Edit(start, end))
+        self._change(Edit(start, end), self._seal())
+
+    def _seal(self) -> Edit | None:
+        """Say what takes the seal away from the group that the last command is in, if it is in one."""
+        reader = self._reader
+        if reader.position > reader.group_end:
+            return None
+        return Edit(reader.group_start, reader.group_start + SEAL_BYTES)
+
+    def _change(self, edit: Edit, seal: Edit | None) -> None:
+        """Change something in a group, which cannot keep its seal then."""
+        self._findings.edits.append(edit)
+        if seal is not None:
+            self._findings.edits.append(seal)
 
     def _close_transaction(self, multi: int, at: int, *, at_end: bool) -> None:
         """Deal with a transaction that has no EXEC up to here."""
@@ -238,5 +286,8 @@ class _CommandInspection:
             findings.edits.append(Edit(*damage, _EXEC))
         else:
             findings.problems.append(Problem(multi, "the transaction that begins with this MULTI has no EXEC"))
-            findings.edits.append(Edit(multi, at) if at_end else Edit(at, at, _EXEC))
+            if at_end:
+                self._change(Edit(multi, at), self._multi_seal)
+            else:
+                self._change(Edit(at, at, _EXEC), self._seal())
         self._multi = self._damage = None

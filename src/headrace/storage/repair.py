@@ -1,7 +1,7 @@
 """Writing a repaired copy of what was checked; the original is only read.
 
     manifest      written anew, with the files that are there
-    commands      without what is no command, or is refused
+    commands      without what is no command, is not as it was sealed, or is refused
     snapshot      with no checksum, where only that is wrong: every value in it could be read
     the rest      as it is; what cannot be repaired, too
 
