@@ -29,6 +29,7 @@ from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
+from headrace.formats.aof import AofReader, Ending
 from headrace.storage import journal as journal_module
 from headrace.storage import store as store_module
 from headrace.storage.child import InlineJob
@@ -39,6 +40,7 @@ from headrace.storage.store import Store
 ROOT: Final = Path("/simulated")
 BEGINNING_MS: Final = 1_700_000_000_000
 NEVER: Final = 2**63
+ROOM: Final = 3000  # bytes of zeros before the data, so that there is soon need for more
 DEEPEST: Final = 3  # power cuts in a row, each before life went on for long
 
 
@@ -91,6 +93,7 @@ class Process:
         self.engine.clock = lambda: clock.now_ms
         self.engine.failure_hook = _raise
         self.journal = Journal(disk, background=False)
+        self.journal.room = ROOM
         self.warnings = Warnings()
         self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.warnings)
         self.commit_due = False
@@ -385,14 +388,31 @@ class Life:
             self.tally["states while rewriting"] += self._rewrites()
             self._start_after_power_cut(seed)
 
+    def _note_endings(self, disk: SimulatedDisk) -> None:
+        """Note how the increments end that a power cut has left."""
+        directory = ROOT / "appendonlydir"
+        for name in disk.list(directory) if disk.exists(directory) else ():
+            if not name.endswith(".incr.aof"):
+                continue
+            reader = AofReader(disk.read(directory / name))
+            while reader.next() is not None:
+                pass
+            in_group = reader.group_end > reader.position
+            self.tally["increments that end with prepared space"] += reader.unused > 0
+            self.tally["increments without the end of a group"] += reader.ending is Ending.TRUNCATED and in_group
+            self.tally["increments without the beginning of a group"] += reader.ending is Ending.CORRUPT
+            self.tally["increments without the middle of a group"] += reader.ending is Ending.BROKEN
+
     def _rewrites(self) -> bool:
         directory = ROOT / "appendonlydir"
         return self.disk.exists(directory) and any("rewriteaof" in name for name in self.disk.list(directory))
 
     def _start_after_power_cut(self, seed: str) -> None:
+        disk = self.disk.power_cut(Random(seed))
+        self._note_endings(disk)
         other = Life(
             seed,
-            disk=self.disk.power_cut(Random(seed)),
+            disk=disk,
             clock=self.clock,
             history=list(self.history),
             promised=self.promised,

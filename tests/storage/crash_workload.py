@@ -3,8 +3,8 @@
 Nothing here changes what no effect carries, in Redis neither: nobody reads a consumer's history (which counts
 deliveries), and only consumers that exist claim (one that claims nothing would be created, and nobody told).
 
-Values are smaller than a sector. A sector that is missing inside of a value would leave a whole command whose value
-nobody wrote, and an append-only file has nothing that tells.
+Some values are larger than a few sectors, so that a sector can be missing inside of one, which only a checksum tells;
+and some are zeros, which look like such a sector and are none.
 """
 
 from collections.abc import Sequence
@@ -86,8 +86,9 @@ class CommandWriter:
         return self._random.choice(names) if names else None
 
     def _fields(self) -> list[bytes]:
-        size = self._random.choice((1, 8, 30, 200, 490))
-        return [b"f", self._random.randbytes(size), *([b"name", b"value"] if self._chance(0.3) else [])]
+        size = self._random.choice((1, 8, 30, 200, 490, 700, 3000))
+        value = bytes(size) if self._chance(0.1) else self._random.randbytes(size)
+        return [b"f", value, *([b"name", b"value"] if self._chance(0.3) else [])]
 
     def _trimming(self) -> list[bytes]:
         if self._chance(0.7):

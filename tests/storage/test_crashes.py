@@ -25,6 +25,8 @@ COMMANDS = (
 SITUATIONS = (
     *("states while starting", "states while rewriting", "killed processes", "killed while starting"),
     *("starts that cut the end of a file", "starts that found less than there was"),
+    *("increments that end with prepared space", "increments without the end of a group"),
+    *("increments without the beginning of a group", "increments without the middle of a group"),
 )
 
 
