@@ -300,7 +300,7 @@ class Words(Setting):
 
 @dataclass(frozen=True, kw_only=True)
 class SavePoints(Words):
-    """Pairs of seconds and changes after which a snapshot is due; none: never. Lines add up, an empty one starts anew."""
+    """Pairs of seconds and changes after which a snapshot is due; lines add up, and an empty one starts anew."""
 
     def read_line(self, words: Sequence[str], current: Any) -> Any:
         """Add the points of one more line."""
