@@ -15,6 +15,7 @@ SINCE_7_0 = {
     "acl_access_denied_cmd",
     "acl_access_denied_key",
     "acl_access_denied_channel",
+    "evicted_scripts",
     "pubsub_clients",
     "watching_clients",
     "total_watched_keys",

@@ -2,9 +2,9 @@
 
 import time
 
-from headrace.commands.help import bad_subcommand, reply_help
+from headrace.commands.help import reply_help
 from headrace.commands.table import command, container
-from headrace.engine.engine import REPLICAS, Call, Flag
+from headrace.engine.engine import BUSY, REPLICAS, Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _QUIET = Flag.LOADING | Flag.STALE
@@ -44,6 +44,8 @@ def shutdown(call: Call) -> None:
         raise CommandError(b"ERR No shutdown in progress.")
     if call.engine.shutdown_hook is None:
         raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    if call.engine.busy is not None and b"nosave" not in options:
+        raise CommandError(BUSY)
     save = b"save" in options if {b"nosave", b"save"} & set(options) else None
     try:
         call.engine.shutdown_hook(save)
@@ -133,40 +135,4 @@ for _name in ("readonly", "readwrite"):
 @command("cluster|help", arity=2, flags=_QUIET, since="5.0.0", group="cluster")
 def cluster_help(call: Call) -> None:
     """Reply what CLUSTER can do."""
-    reply_help(call)
-
-
-# --- scripts, of which there are none to flush -------------------------------------------------------------------
-
-container("function", since="7.0.0", group="scripting", summary="Flush functions, of which there are none.")
-container("script", since="2.6.0", group="scripting", summary="Flush scripts, of which there are none.")
-
-
-@command("function|flush [ASYNC|SYNC]", arity=-2, flags=Flag.WRITE | Flag.NO_SCRIPT, since="7.0.0", group="scripting")
-def function_flush(call: Call) -> None:
-    """Have no functions any more, as before."""
-    if call.argc > 3:
-        raise bad_subcommand(call)
-    if call.argc == 3 and call.argv[2].lower() not in (b"async", b"sync"):
-        raise CommandError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-    call.reply.ok()
-
-
-@command("function|help", arity=2, flags=_QUIET, since="7.0.0", group="scripting")
-def function_help(call: Call) -> None:
-    """Reply what FUNCTION can do."""
-    reply_help(call)
-
-
-@command("script|flush [ASYNC|SYNC]", arity=-2, flags=Flag.NO_SCRIPT, since="2.6.0", group="scripting")
-def script_flush(call: Call) -> None:
-    """Have no scripts any more, as before."""
-    if call.argc > 3 or (call.argc == 3 and call.argv[2].lower() not in (b"async", b"sync")):
-        raise CommandError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-    call.reply.ok()
-
-
-@command("script|help", arity=2, flags=_QUIET, since="5.0.0", group="scripting")
-def script_help(call: Call) -> None:
-    """Reply what SCRIPT can do."""
     reply_help(call)

@@ -25,10 +25,12 @@ _FLAG_NAMES: Final = (
     (Flag.BLOCKING, b"blocking"),
     (Flag.LOADING, b"loading"),
     (Flag.STALE, b"stale"),
+    (Flag.SKIP_MONITOR, b"skip_monitor"),
     (Flag.SKIP_SLOWLOG, b"skip_slowlog"),
     (Flag.FAST, b"fast"),
     (Flag.NO_AUTH, b"no_auth"),
     (Flag.MAY_REPLICATE, b"may_replicate"),
+    (Flag.NO_MANDATORY_KEYS, b"no_mandatory_keys"),
     (Flag.NO_MULTI, b"no_multi"),
     (Flag.MOVABLE_KEYS, b"movablekeys"),
     (Flag.ALLOW_BUSY, b"allow_busy"),
@@ -304,7 +306,7 @@ def _keys_of_request(call: Call) -> tuple[list[bytes], tuple[KeyAccess, ...]]:
     if not found.accepts(len(request)):
         raise CommandError(b"ERR Invalid number of arguments specified for command")
     keys = found.keys_in(request)
-    if not keys:
+    if not keys and not found.flags & Flag.NO_MANDATORY_KEYS:
         raise CommandError(b"ERR Invalid arguments specified for command")
     return keys, accesses
 

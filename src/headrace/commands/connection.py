@@ -1,14 +1,11 @@
 """Commands of a connection: who it is, which database it uses, and which protocol it speaks."""
 
-from typing import Final
-
 from headrace.commands.table import command
 from headrace.engine.acl_rules import Reason
 from headrace.engine.client import Client, ReplyMode
 from headrace.engine.engine import FAILED_LOGIN, WRONG_PASSWORD, Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted, wrong_arity
-
-REDIS_VERSION: Final = b"8.10.0"  # the Redis whose behaviour this is; clients decide by it what they may ask for
+from headrace.engine.version import REDIS_VERSION
 
 _HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 _DEFAULT_USER = b"default"

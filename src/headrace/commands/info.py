@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import headrace
-from headrace.commands.connection import REDIS_VERSION
 from headrace.commands.table import command
 from headrace.engine.acl_rules import Reason
 from headrace.engine.engine import Call, Command, Engine, Flag
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
 from headrace.engine.pubsub import Kind
+from headrace.engine.version import REDIS_VERSION
 
 Fields = Iterator[tuple[str, object]]
 
@@ -93,6 +93,19 @@ def _memory(engine: Engine) -> Fields:
     yield "used_memory_peak_perc", f"{used / peak * 100:.2f}%"
     yield "total_system_memory", machine
     yield "total_system_memory_human", _human(machine)
+    yield "used_memory_lua", engine.scripts.memory
+    yield "used_memory_vm_eval", engine.scripts.memory
+    yield "used_memory_lua_human", _human(engine.scripts.memory)
+    yield "used_memory_scripts_eval", 0
+    yield "number_of_cached_scripts", len(engine.scripts)
+    yield "number_of_functions", 0
+    yield "number_of_libraries", 0
+    yield "used_memory_vm_functions", 0
+    yield "used_memory_vm_total", engine.scripts.memory
+    yield "used_memory_vm_total_human", _human(engine.scripts.memory)
+    yield "used_memory_functions", 0
+    yield "used_memory_scripts", 0
+    yield "used_memory_scripts_human", _human(0)
     yield "maxmemory", limit
     yield "maxmemory_human", _human(limit)
     yield "maxmemory_policy", engine.config["maxmemory-policy"]
@@ -132,6 +145,7 @@ def _stats(engine: Engine) -> Fields:
     yield "expired_keys", stats.expired
     yield "evicted_keys", 0
     yield "evicted_clients", 0
+    yield "evicted_scripts", engine.scripts.evicted
     yield "keyspace_hits", stats.hits
     yield "keyspace_misses", stats.misses
     yield "pubsub_channels", len(engine.exchange.listeners[Kind.CHANNEL])

@@ -19,7 +19,7 @@ def multi(call: Call) -> None:
 @command(
     "exec",
     arity=1,
-    flags=Flag.LOADING | Flag.STALE | Flag.NO_SCRIPT | Flag.SKIP_SLOWLOG | Flag.IN_MULTI,
+    flags=Flag.LOADING | Flag.STALE | Flag.NO_SCRIPT | Flag.SKIP_SLOWLOG | Flag.IN_MULTI | Flag.LENGTHY,
     since="1.2.0",
     group="transactions",
 )

@@ -61,6 +61,8 @@ def categories_of(command: Command) -> set[str]:
     of_group = _OTHER_CATEGORY.get(outer, _GROUP_CATEGORY.get(command.group))
     if of_group is not None and command.handler is not None:
         categories.add(of_group)
+    if of_group == "scripting":
+        categories.discard("read")  # a script that may not write is still more than a look
     return categories | _MORE_CATEGORIES.get(command.name, set())
 
 

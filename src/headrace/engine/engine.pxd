@@ -26,6 +26,9 @@ cpdef enum Flag:
     ALLOW_BUSY = 32768
     MAY_REPLICATE = 65536
     PROTECTED = 131072          # only where the configuration allows it
+    LENGTHY = 262144            # runs what a client wrote, which may never end
+    NO_MANDATORY_KEYS = 524288
+    SKIP_MONITOR = 1048576
 
 cdef enum:
     LATENCY_BUCKETS = 21        # up to 1, 2, 4 … µs; the last: about a second or more
@@ -111,6 +114,9 @@ cdef class Engine:
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
     cdef readonly object exchange       # who listens to what is published
     cdef readonly object users          # who may do what
+    cdef readonly object scripts        # what EVAL runs
+    cdef public object long_runs        # what lets the host have its turn while a command runs long; None: nothing can
+    cdef public object busy             # the long run that others are refused for; None: there is none
     cdef uint64_t next_client_id
     cdef int depth                      # commands within commands: EXEC, scripts
     cdef public bint loading            # effects are replayed: nothing expires or blocks, limits are off

@@ -9,8 +9,10 @@ from headrace.engine.client import Client
 from headrace.engine.config import Config
 from headrace.engine.keyspace import Database
 from headrace.engine.latency import LatencyMonitor
+from headrace.engine.long_runs import LongRun, LongRuns
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
+from headrace.engine.scripts import Scripts
 from headrace.engine.stats import Stats
 from headrace.engine.users import Users
 from headrace.engine.waiting import WaitingRoom
@@ -20,6 +22,7 @@ REPLICAS: Final[bytes]
 DISK: Final[bytes]
 FAILED_LOGIN: Final[bytes]
 WRONG_PASSWORD: Final[bytes]
+BUSY: Final[bytes]
 
 class Flag(IntEnum):
     WRITE = 1
@@ -40,6 +43,9 @@ class Flag(IntEnum):
     ALLOW_BUSY = 32768
     MAY_REPLICATE = 65536
     PROTECTED = 131072
+    LENGTHY = 262144
+    NO_MANDATORY_KEYS = 524288
+    SKIP_MONITOR = 1048576
 
 @final
 class Command:
@@ -135,6 +141,8 @@ class Engine:
     active_expiry: bool
     shutdown_hook: Callable[[bool | None], None] | None
     persistence: Persistence
+    long_runs: LongRuns | None
+    busy: LongRun | None
     def __init__(self, config: Config, table: dict[bytes, Command]) -> None: ...
     @property
     def databases(self) -> list[Database]: ...
@@ -158,6 +166,8 @@ class Engine:
     def event_classes(self) -> int: ...
     @property
     def users(self) -> Users: ...
+    @property
+    def scripts(self) -> Scripts: ...
     @property
     def exchange(self) -> Exchange: ...
     @property
@@ -183,6 +193,11 @@ class Engine:
     def connect(self, channel: Channel) -> Client: ...
     def disconnect(self, client: Client) -> None: ...
     def execute(self, client: Client, argv: list[bytes]) -> int: ...
+    def command_of(self, argv: list[bytes]) -> Command | None: ...
+    def run_found(self, client: Client, command: Command, argv: list[bytes]) -> None: ...
+    def begin_pause(self, run: LongRun, client: Client, argv: list[bytes]) -> None: ...
+    def go_on_at(self, now_ms: int) -> None: ...
+    def end_pause(self, client: Client, written: int) -> None: ...
     def pause(self, until_ms: int, writes_only: bool) -> None: ...
     def unpause(self) -> None: ...
     def run_postponed(self) -> None: ...

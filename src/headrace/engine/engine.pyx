@@ -61,6 +61,8 @@ DISK = b"disk"
 FAILED_LOGIN = b"failed-login"
 WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
 
+BUSY = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+
 # What a client of RESP2 may do while messages come in between its replies.
 cdef frozenset WHILE_SUBSCRIBED = frozenset((
     b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe", b"ping", b"quit",
@@ -260,9 +262,11 @@ cdef class Engine:
         self.unflushed = []
         self.pushes = []
         self.exchange = Exchange(self.push)
-        # Imported here, for rules are about commands, which this module declares.
+        # Imported here, for rules and scripts are about commands, which this module declares.
         from headrace.engine.users import Users
         self.users = Users(self)
+        from headrace.engine.scripts import Scripts
+        self.scripts = Scripts(self)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.second = self.now_ms // 1000
@@ -378,7 +382,7 @@ cdef class Engine:
             self.dispatch(client, argv)
         if self.pushes:
             self.deliver_pushes()
-        if self.ready:
+        if self.ready and self.busy is None:
             self.serve_waiting()
         return 0
 
@@ -419,6 +423,10 @@ cdef class Engine:
                 return self.refuse(client, command, b"ERR Command not allowed inside a transaction")
             client.queue.append((command, argv))
             client.reply.simple(b"QUEUED")
+            return 0
+        if command.flags & LENGTHY and self.long_runs is not None and runs_script(client, command) \
+                and client is not self.loader:
+            self.long_runs.begin(client, command, argv)
             return 0
         return self.run(client, command, argv)
 
@@ -519,7 +527,43 @@ cdef class Engine:
         if self.write_refusal is not None and flags_of(client, command) & WRITE:
             self.refuse(client, command, self.write_refusal)
             return None
+        if self.busy is not None and not command.flags & ALLOW_BUSY:
+            self.refuse(client, command, BUSY)
+            return None
         return command
+
+    def command_of(self, argv: list) -> Command | None:
+        """Find the command that words name, as clients call it; None where there is none."""
+        command = self.names.get((<bytes>argv[0]).lower())
+        if command is not None and command.subcommands and len(argv) > 1:
+            return command.subcommands.get((<bytes>argv[1]).lower())
+        return command
+
+    def run_found(self, client: Client, command: Command, argv: list) -> None:
+        """Run a command that was found fit to run: inside another, which has its effects, too, or as a long run."""
+        self.run(client, command, argv)
+
+    def begin_pause(self, run, client: Client, argv: list) -> None:
+        """Refuse others, for a command of a client is not over; what is there of its reply stays."""
+        self.busy = run
+        client.postponed = argv
+        self.unflushed = [other for other in self.unflushed if other is not client]
+
+    def go_on_at(self, now_ms: int) -> None:
+        """Let it be the moment again at which a command began that had paused."""
+        self.now_ms = now_ms
+
+    def end_pause(self, client: Client, written: int) -> None:
+        """Do what follows a command, for one that had paused: others may work again."""
+        self.busy = None
+        client.postponed = None
+        client.dirty = False
+        self.note_unflushed(client)
+        self.mute(client, written)
+        if self.pushes:
+            self.deliver_pushes()
+        client.channel.resume()
+        self.ring()
 
     cdef bytes forbidding(self, Client client, Command command, list argv):
         """Why a client may not run a command, or None."""
@@ -732,6 +776,8 @@ cdef class Engine:
     def tick(self) -> None:
         """Do the chores that are due some ten times a second: expire keys, and what producers sent long ago."""
         cdef Database db
+        if self.busy is not None:
+            return                      # nothing changes below a command that is not over
         self.read_clocks()
         self.second = self.now_ms // 1000
         self.stats.sample_rates(self.now_ms)
@@ -812,6 +858,8 @@ cdef class Engine:
 
     def ring(self) -> None:
         """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
+        if self.busy is not None:
+            return                      # the end of that will ring
         self.read_clocks()
         if (self.paused_until or self.postponed) and self.now_ms >= self.paused_until:
             self.run_postponed()
@@ -899,6 +947,17 @@ cdef int flags_of(Client client, Command command):
         for queued, _ in client.queue:
             flags |= queued.flags
     return flags
+
+
+cdef bint runs_script(Client client, Command command):
+    """Whether a command that may be lengthy is: EXEC is if it has to run another that is."""
+    cdef Command queued
+    if command.name != b"exec":
+        return True
+    for queued, _ in client.queue or ():
+        if queued.flags & LENGTHY:
+            return True
+    return False
 
 
 cdef bytes unknown_command(list argv):

@@ -91,12 +91,14 @@ class Users:
         client.update_guard()
         return True
 
-    def refuse(self, client: Client, command: Command, argv: list[bytes]) -> bytes | None:
+    def refuse(
+        self, client: Client, command: Command, argv: list[bytes], *, context: bytes | None = None
+    ) -> bytes | None:
         """Say why a client may not run a command, and log it; None where it may."""
         denied = client.user.denial(command, argv)
         if denied is None:
             return None
-        self.note(client, denied.reason, denied.what, client.user.name, argv)
+        self.note(client, denied.reason, denied.what, client.user.name, argv, context=context)
         return _DENIED.get(denied.reason) or b"NOPERM " + explain(client.user, denied)
 
     def refuse_queued(self, client: Client, command: Command, argv: list[bytes]) -> bytes | None:
@@ -107,9 +109,19 @@ class Users:
         self.note(client, denied.reason, denied.what, client.user.name, argv)
         return _NO_LONGER + _NOT_ANY_MORE[denied.reason]
 
-    def note(self, client: Client, reason: Reason, what: bytes, user: bytes, argv: list[bytes]) -> None:
-        """Log that somebody was turned away."""
-        context = b"toplevel" if client.queue is None and not client.executing else b"multi"
+    def note(
+        self,
+        client: Client,
+        reason: Reason,
+        what: bytes,
+        user: bytes,
+        argv: list[bytes],
+        *,
+        context: bytes | None = None,
+    ) -> None:
+        """Log that somebody was turned away; the context is found out where it is not told."""
+        if context is None:
+            context = b"toplevel" if client.queue is None and not client.executing else b"multi"
         now_ms = self._engine.now_ms
         self.log.add(
             reason,

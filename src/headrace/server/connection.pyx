@@ -170,7 +170,7 @@ cdef class Connection:
                 self.engine.execute_next(client, argv)
                 argv = None             # so that the parser may use the list again
                 self.parser.trusted = client.authenticated
-                if client.reply.written() > FLUSHED_EARLY:
+                if client.reply.written() > FLUSHED_EARLY and client.postponed is None:
                     self.flush()
                     self.host.soon(self.run_waiting)
                     break

@@ -26,6 +26,7 @@ from headrace.engine.client import Client
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
+from headrace.engine.long_runs import LongRuns
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.settings import SettingRefused
 from headrace.engine.users import BadUsers
@@ -91,6 +92,8 @@ class Server:
         self.engine.waiting.set_alarm = self._set_alarm
         self.engine.shutdown_hook = self._shut_down
         self.engine.failure_hook = self._log_failure
+        self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
+        self.engine.scripts.log = self._log_of_scripts
         self._follow_configuration()
 
     # --- configuration -----------------------------------------------------------------------------------------
@@ -277,7 +280,7 @@ class Server:
     def _tick(self) -> None:
         self._loop.call_later(1 / self.config["hz"], self._tick)
         self.engine.tick()
-        if not self.engine.loading:
+        if not self.engine.loading and self.engine.busy is None:
             self.store.tick()
         self._check_memory()
         for connection in list(self._congested):
@@ -384,9 +387,15 @@ class Server:
         if self._stopping:
             return
         self.store.stop_jobs()
-        if not self.engine.loading and (save or (save is None and self.config["save"])):
+        half_done = self.engine.busy is not None and self.engine.scripts.has_written
+        if not self.engine.loading and not half_done and (save or (save is None and self.config["save"])):
             self.store.save()
         self._stop()
+
+    def _log_of_scripts(self, level: int, text: bytes) -> None:
+        """Write what a script has to say."""
+        write = (self.log.debug, self.log.verbose, self.log.notice, self.log.warning)[level]
+        write(text.decode("utf-8", "replace"))
 
     def _log_failure(self, command: bytes, bug: Exception) -> None:
         """Log an error of ours in a command, with where it happened."""
