@@ -10,6 +10,7 @@ import headrace
 from server.raw_client import RawClient
 
 SINCE_7_0 = {
+    "headrace_staged_bytes",
     "headrace_version",
     "acl_access_denied_auth",
     "acl_access_denied_cmd",

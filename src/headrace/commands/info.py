@@ -109,6 +109,7 @@ def _memory(engine: Engine) -> Fields:
     yield "maxmemory", limit
     yield "maxmemory_human", _human(limit)
     yield "maxmemory_policy", engine.config["maxmemory-policy"]
+    yield "headrace_staged_bytes", engine.staging.bytes
     yield "mem_fragmentation_ratio", "1.00"
     yield "mem_fragmentation_bytes", 0
     yield "mem_allocator", "libc"

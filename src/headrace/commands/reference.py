@@ -10,6 +10,7 @@ from headrace.engine.engine import Command
 # In the order of the page.
 _TITLES: Final = {
     "stream": "Streams",
+    "headrace": "Packed streams",
     "generic": "Keys",
     "string": "Strings",
     "list": "Lists",
@@ -28,7 +29,7 @@ _HEAD: Final = """\
 
 Every command that Headrace knows, in the words of its source; `make docs` writes this page.
 Names and options may be written in any case. `[…]` may be left out, `a|b` is a choice, `...` repeats.
-*Since* is the version of Redis that brought the command.
+*Since* is the version of Redis that brought the command, or of Headrace for those of its own.
 """
 
 

@@ -228,11 +228,17 @@ cdef int append_fields(Call call, Stream stream, ID id, Py_ssize_t first) except
     return 0
 
 
-def make_stream_at(Call call, Py_ssize_t index) -> Stream:
-    """Create an empty stream under the key at an argument, with the settings of now."""
+def new_stream(Call call) -> Stream:
+    """Make an empty stream with the settings of now, which no key has yet."""
     cdef Stream stream = Stream(call.engine.node_limits)
     config = call.engine.config
     stream.producers = Producers(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
+    return stream
+
+
+def make_stream_at(Call call, Py_ssize_t index) -> Stream:
+    """Create an empty stream under the key at an argument, with the settings of now."""
+    cdef Stream stream = new_stream(call)
     call.create(<bytes>call.argv[index], stream)
     return stream
 

@@ -19,6 +19,7 @@ _GROUP_CATEGORY: Final = {
     "connection": "connection",
     "generic": "keyspace",
     "hash": "hash",
+    "headrace": "stream",
     "list": "list",
     "scripting": "scripting",
     "set": "set",

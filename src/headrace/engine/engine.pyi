@@ -13,6 +13,7 @@ from headrace.engine.long_runs import LongRun, LongRuns
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.scripts import Scripts
+from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
 from headrace.engine.users import Users
 from headrace.engine.waiting import WaitingRoom
@@ -168,6 +169,8 @@ class Engine:
     def users(self) -> Users: ...
     @property
     def scripts(self) -> Scripts: ...
+    @property
+    def staging(self) -> Staging: ...
     @property
     def exchange(self) -> Exchange: ...
     @property

@@ -31,6 +31,7 @@ from headrace.engine.latency import LatencyMonitor
 from headrace.engine.notifications import NO_READERS, READERS
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
+from headrace.engine.staging import Staging
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
 
@@ -262,6 +263,7 @@ cdef class Engine:
         self.unflushed = []
         self.pushes = []
         self.exchange = Exchange(self.push)
+        self.staging = Staging()
         # Imported here, for rules and scripts are about commands, which this module declares.
         from headrace.engine.users import Users
         self.users = Users(self)
@@ -774,7 +776,7 @@ cdef class Engine:
         return 0
 
     def tick(self) -> None:
-        """Do the chores that are due some ten times a second: expire keys, and what producers sent long ago."""
+        """Do the chores that are due some ten times a second: expire keys, and what was sent or staged long ago."""
         cdef Database db
         if self.busy is not None:
             return                      # nothing changes below a command that is not over
@@ -792,6 +794,8 @@ cdef class Engine:
                     value.producers.expire(self.now_ms)
                 if type(value) is not Stream or not len(value.producers):
                     db.producing.discard(key)
+        if self.staging.batches:
+            self.staging.expire(self.now_ms - 1000 * self.config["headrace-stage-ttl"])
         if self.ready:
             self.serve_waiting()
         self.flush_clients()

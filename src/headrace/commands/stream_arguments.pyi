@@ -1,0 +1,3 @@
+from typing import Final
+
+INVALID_ID: Final[bytes]
