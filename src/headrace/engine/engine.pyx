@@ -364,6 +364,7 @@ cdef class Engine:
         """Forget a client and all it waited for and watched."""
         self.waiting.leave(client)
         self.postponed.pop(client, None)
+        client.postponed = None
         client.discard_transaction()
         self.exchange.leave(client)
         self.clients.pop(client.id, None)
@@ -468,9 +469,9 @@ cdef class Engine:
         postponed = self.postponed
         self.postponed = {}
         for client in postponed:
-            if client.id not in self.clients:
-                continue                # one of the others has killed it
             argv = client.postponed
+            if argv is None:
+                continue                # one of the others has killed it
             client.postponed = None
             self.execute(client, argv)
             client.channel.resume()
