@@ -103,7 +103,10 @@ class ForkedJob:
             self.keys_done = said.get("keys", self.keys_done)
             if "error" in said:
                 ended = said
-        pid, status = os.waitpid(self.pid, 0 if ended else os.WNOHANG)
+        try:
+            pid, status = os.waitpid(self.pid, 0 if ended else os.WNOHANG)
+        except ChildProcessError:
+            pid, status = self.pid, 0  # a program that we are part of waits for its children itself
         if pid == 0:
             return None
         os.close(self._pipe)
@@ -114,7 +117,8 @@ class ForkedJob:
         """End it now, whatever it has done."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
         os.close(self._pipe)
 
 
