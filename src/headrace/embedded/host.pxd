@@ -1,0 +1,30 @@
+from cpython.pythread cimport PyThread_type_lock
+from libc.stdint cimport int64_t
+
+from headrace.engine.engine cimport Engine
+from headrace.storage.journal cimport Journal
+
+cpdef enum State:
+    OPEN = 0
+    CLOSED = 1
+    FORKED = 2                          # this process is a child of the one that has opened it
+
+
+cdef class Host:
+    cdef readonly Engine engine
+    cdef readonly Journal journal
+    cdef readonly object store          # None: in memory only
+    cdef PyThread_type_lock lock
+    cdef unsigned long owner            # the thread that holds the lock; 0: none
+    cdef readonly State state
+    cdef bint commit_due                # effects were taken that nobody brings out yet
+    cdef list later                     # functions to call before the lock is given back
+    cdef readonly set lines             # that have not ended
+    cdef readonly list idle             # lines of `call`, of which none waits for anything
+    cdef readonly int64_t alarm_ms      # Unix ms when the engine wants to ring; 0: never
+    cdef public object wake             # tells the keeper that its plans have changed
+
+    cdef int enter(self) except -1
+    cdef int settle(self) except -1
+    cdef int interrupted(self) except -1
+    cdef void exit(self) noexcept

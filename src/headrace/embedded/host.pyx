@@ -1,0 +1,162 @@
+# cython: nonecheck=True
+"""An engine in this process, and who may touch it when.
+
+    any thread ─► enter ─► run commands ─► settle: replies, what waits, one commit ─► exit
+    the keeper ─► turn:  what the disk has taken, alarms, the chores of ten times a second
+
+There is one lock, and whoever holds it owns the engine. To hand each command to a thread that owns it for good would
+cost 24 µs for the way there and back (two cores, Python 3.11), where the lock costs less than 0.1.
+
+Effects are committed when the lock is given back. Under `always` the journal's own thread writes and syncs them, and
+what other threads do meanwhile is covered by the next sync: group commit, as on the server. A thread waits for the sync
+after it has given back the lock (see `headrace.embedded.line`).
+
+A process that was forked has a copy of the engine that must not write; its state says so before any lock is tried.
+"""
+
+cimport cython
+from cpython.pythread cimport (
+    NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
+    PyThread_get_thread_ident, PyThread_release_lock,
+)
+
+from errno import EINTR
+
+from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
+
+
+@cython.final
+cdef class Host:
+    """See the module. `store` is None for an engine that keeps nothing."""
+
+    def __cinit__(self):
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError
+
+    def __init__(self, engine: Engine, journal: Journal, store):
+        self.engine = engine
+        self.journal = journal
+        self.store = store
+        self.later = []
+        self.lines = set()
+        self.idle = []
+        engine.waiting.set_alarm = self.set_alarm
+
+    def __dealloc__(self):
+        PyThread_free_lock(self.lock)
+
+    def take_effects(self) -> None:
+        """Commit from now on what the engine does, each time that somebody has been inside."""
+        self.journal.schedule = self.commit_later
+
+    # --- coming and going --------------------------------------------------------------------------------------
+
+    cdef int enter(self) except -1:
+        """Get the engine for this thread alone."""
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        if self.state != OPEN:
+            raise self.refusal()
+        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+            if self.owner == thread:
+                raise DatabaseBusy("a signal handler or finalizer cannot use the database that its thread is using: "
+                                   "let another thread do it")
+            with nogil:
+                PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            if self.state != OPEN:
+                PyThread_release_lock(self.lock)
+                raise self.refusal()
+        self.owner = thread
+        return 0
+
+    cdef void exit(self) noexcept:
+        self.owner = 0
+        PyThread_release_lock(self.lock)
+
+    cdef int settle(self) except -1:
+        """Let everything happen that follows from what was done: replies, waiting requests, one commit."""
+        while True:
+            self.engine.flush_clients()
+            if not self.later:
+                break
+            later = self.later
+            self.later = []
+            for callback in later:
+                callback()
+        if self.commit_due:
+            self.commit_due = False
+            self.journal.commit()
+        return 0
+
+    cdef int interrupted(self) except -1:
+        """An exception that is not the engine's, such as Ctrl-C, went through a command: nobody knows what it has done.
+
+        Its effects are not known, so that only a new base can say what is in memory now; the store writes one.
+        """
+        self.engine.forget_effects()
+        if self.store is not None and self.store.appends and not self.journal.incomplete:
+            self.journal.lose(EINTR)
+        return 0
+
+    def refusal(self) -> DatabaseClosed:
+        """Say why nobody can enter."""
+        if self.state == FORKED:
+            return DatabaseClosed("this process was forked from the one that has the database open, and cannot use it: "
+                                  "open another here, or let the parent do the work")
+        return DatabaseClosed("the database is closed")
+
+    # --- what the engine and the journal ask for ---------------------------------------------------------------
+
+    def commit_later(self, commit) -> None:
+        """Commit when the lock is given back."""
+        self.commit_due = True
+
+    def set_alarm(self, when_ms: int) -> None:
+        """Have the keeper ring at a time."""
+        cdef bint sooner = self.alarm_ms == 0 or when_ms < self.alarm_ms
+        self.alarm_ms = when_ms
+        if sooner and self.wake is not None:
+            self.wake()
+
+    def soon(self, callback) -> None:
+        """Call a function before the lock is given back; only who holds it asks for that."""
+        self.later.append(callback)
+
+    # --- what others do inside ---------------------------------------------------------------------------------
+
+    def turn(self, *, disk: bool, tick: bool) -> None:
+        """Do what is due: the keeper's work."""
+        self.enter()
+        try:
+            if disk:
+                self.journal.completed()
+            if self.alarm_ms and self.engine.unix_ms() > self.alarm_ms:
+                self.alarm_ms = 0
+                self.engine.ring()
+            if tick:
+                self.engine.tick()
+                if self.store is not None:
+                    self.store.tick()
+            self.settle()
+        finally:
+            self.exit()
+
+    def close(self, finish) -> None:
+        """Let nobody in any more; `finish` is called while nobody is."""
+        if self.state != OPEN:
+            return
+        self.enter()
+        try:
+            self.settle()
+            self.journal.drain()
+            self.state = CLOSED
+            for line in list(self.lines):
+                line.end()
+            finish()
+        finally:
+            self.exit()
+
+    def be_forked(self) -> None:
+        """This process is a child: whatever the parent was doing, this copy must not go on with it."""
+        if self.state == OPEN:
+            self.state = FORKED
