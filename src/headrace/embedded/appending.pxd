@@ -1,0 +1,36 @@
+from libc.stdint cimport uint64_t
+
+from headrace.core.memory cimport Span, byte_t
+from headrace.core.stream_id cimport ID
+from headrace.embedded.host cimport Host
+from headrace.engine.client cimport Client
+from headrace.engine.engine cimport Call, Command
+
+# A name or a value, in `Appender.text`.
+ctypedef struct Piece:
+    size_t begin
+    size_t size
+
+
+cdef class Appender:
+    cdef Host host
+    cdef Client client
+    cdef Command command
+    cdef Command counted                # XADD, whose statistics these are
+    cdef byte_t *text
+    cdef size_t used
+    cdef size_t room
+    cdef Piece *pieces
+    cdef size_t piece_count
+    cdef size_t piece_room
+    cdef list row_sizes                 # pieces of each row
+    cdef Py_ssize_t added               # rows, by the call that runs
+    cdef ID last                        # the ID of the last of them
+
+    cdef int encode_row(self, dict row) except -1
+    cdef int encode(self, object value, object name) except -1
+    cdef int put(self, const char *text, size_t size) except -1
+    cdef int make_room(self, size_t size) except -1
+    cdef int append_row(self, Call call, object stream, Py_ssize_t first, Py_ssize_t count) except -1
+    cdef object run(self, bytes key)
+    cdef void forget(self) noexcept

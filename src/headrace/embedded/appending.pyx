@@ -1,0 +1,277 @@
+# cython: nonecheck=True
+"""Adding rows to a stream without making a request of each: XADD for those who have Python values at hand.
+
+    rows (dicts) ─► encode: one buffer of text, one array of pieces ─► engine.run ─► append, for every row
+
+It is a command like others as far as the engine is concerned: refused where XADD is, seen by who watches, waits or has
+asked for events, with one effect a row that says what XADD's would. What it saves is the list of `bytes` that a request
+is, and its reply; and what is paid once a request is paid once a run of rows. With two fields of integers, a request
+takes 3.7 µs, this takes 0.7 for one row, and 0.16 for each of a thousand.
+
+All rows are encoded before one is added, so that a value of the wrong type changes nothing.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_Next
+from cpython.float cimport PyFloat_AS_DOUBLE
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.string cimport memcpy
+
+from headrace.commands.stream_arguments cimport id_text
+from headrace.core.memory cimport allocate, reallocate, release
+from headrace.core.stream cimport Stream
+from headrace.core.stream_id cimport generate_id, max_id, same, wrap_id, write_decimal
+from headrace.embedded.line cimport Line
+from headrace.engine.engine cimport DENY_OOM, WRITE, Engine
+from headrace.engine.notifications cimport STREAM
+
+from headrace.commands.stream_entries import make_stream_at
+from headrace.core.errors import EntryTooLarge
+from headrace.embedded.errors import Refused
+from headrace.engine.errors import CommandError
+
+cdef enum:
+    SPANS_ON_STACK = 64
+    KEPT = 1 << 20              # a buffer that grew beyond this is given back
+
+cdef bytes EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
+cdef bytes TOO_LARGE = b"ERR Elements are too large to be stored"
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    bint PyLong_Check(object value)
+    bint PyFloat_Check(object value)
+
+
+@cython.final
+cdef class Appender:
+    """See the module. Used by whoever holds the host's lock."""
+
+    def __init__(self, host: Host, line: Line):
+        self.host = host
+        self.client = line.client
+        self.command = Command(b"xadd", self.append, syntax="", arity=-5, flags=WRITE | DENY_OOM)
+        self.counted = host.engine.table[b"xadd"]
+        self.row_sizes = []
+
+    def __dealloc__(self):
+        release(self.text)
+        release(self.pieces)
+
+    # --- the calls ---------------------------------------------------------------------------------------------
+
+    def add(self, key: bytes, row: dict, ticket):
+        """Add one row; returns its ID and, where it is not on disk yet, a line to wait on, else None.
+
+        `ticket` makes such a line. None in place of both: CLIENT PAUSE holds back who adds; send XADD, which waits.
+        """
+        self.host.enter()
+        try:
+            self.encode_row(row)
+            return self.run(key) and (wrap_id(self.last), self.hold(ticket))
+        finally:
+            self.forget()
+            self.host.exit()
+
+    def add_many(self, key: bytes, rows: list, ticket):
+        """Add rows; returns True and a line to wait on, or None. None in place of both as for `add`."""
+        self.host.enter()
+        try:
+            for row in rows:
+                self.encode_row(row)
+            return self.run(key) and (True, self.hold(ticket))
+        finally:
+            self.forget()
+            self.host.exit()
+
+    def hold(self, ticket):
+        """Bring out what was added; where that takes time, return a line that will tell when it is done."""
+        self.host.settle()
+        if not self.host.journal.must_hold():
+            return None
+        line = ticket()
+        self.host.journal.hold(line, [])
+        return line
+
+    cdef object run(self, bytes key):
+        """Append what was encoded, unless it must wait; raises what the engine refuses."""
+        cdef Engine engine = self.host.engine
+        cdef Client client = self.client
+        cdef uint64_t before = self.command.nanoseconds
+        cdef list argv = [b"XADD", key, b"*", b"", b""]
+        engine.read_clocks()
+        if engine.paused_until and engine.must_wait(client, self.counted):
+            return None
+        self.added = 0
+        if engine.find_command(client, argv) is not None:
+            try:
+                engine.run(client, self.command, argv)
+                if engine.pushes:
+                    engine.deliver_pushes()
+                if engine.ready:
+                    engine.serve_waiting()
+            except BaseException:
+                self.host.interrupted()
+                raise
+            self.counted.calls += self.added
+            self.counted.nanoseconds += self.command.nanoseconds - before
+            if self.added:
+                engine.stats.commands += self.added - 1
+        if client.reply.written():
+            text = b"".join(client.reply.take())
+            self.host.settle()
+            raise Refused(text[1:len(text) - 2].decode("utf-8", "surrogateescape"))
+        return True
+
+    # --- the command -------------------------------------------------------------------------------------------
+
+    def append(self, call: Call) -> None:
+        """Append the rows that were encoded; the engine calls it as it calls what XADD does."""
+        cdef bytes key = <bytes>call.argv[1]
+        cdef Stream stream = call.stream(1)
+        cdef Py_ssize_t first = 0
+        cdef Py_ssize_t count
+        if stream is None:
+            stream = make_stream_at(call, 1)
+        call.explicit_effects = True
+        try:
+            for count in self.row_sizes:
+                self.append_row(call, stream, first, count)
+                first += count
+        except EntryTooLarge:
+            raise CommandError(TOO_LARGE) from None
+        finally:
+            if self.added:
+                call.engine.touch_key(call.db, key)
+                call.engine.signal_key(call.db, key)
+
+    cdef int append_row(self, Call call, object target, Py_ssize_t first, Py_ssize_t count) except -1:
+        cdef Stream stream = <Stream>target
+        cdef Span spans[SPANS_ON_STACK]
+        cdef Span *pairs = spans
+        cdef ID id
+        cdef list effect
+        cdef Py_ssize_t i
+        if same(stream.log.last_id, max_id()):
+            raise CommandError(EXHAUSTED)
+        generate_id(stream.log.last_id, call.now_ms, &id)
+        if count > SPANS_ON_STACK:
+            pairs = <Span *>allocate(count * sizeof(Span))
+            if pairs == NULL:
+                raise MemoryError
+        try:
+            for i in range(count):
+                pairs[i].data = self.text + self.pieces[first + i].begin
+                pairs[i].size = self.pieces[first + i].size
+            stream.log.append(id, pairs, count // 2)
+            self.added += 1
+            self.last = id
+            call.engine.dirty += 1
+            if call.engine.effect_sink is not None:
+                effect = [b"XADD", call.argv[1], id_text(id)]
+                for i in range(count):
+                    effect.append(PyBytes_FromStringAndSize(<const char *>pairs[i].data, pairs[i].size))
+                call.emit(effect)
+            call.notify(STREAM, b"xadd", <bytes>call.argv[1])
+        finally:
+            if pairs != spans:
+                release(pairs)
+        return 0
+
+    # --- encoding ----------------------------------------------------------------------------------------------
+
+    cdef int encode_row(self, dict row) except -1:
+        cdef Py_ssize_t position = 0
+        cdef PyObject *name
+        cdef PyObject *value
+        cdef size_t before = self.piece_count
+        cdef Piece *grown
+        if not row:
+            raise ValueError("a message needs at least one field")
+        if self.piece_count + 2 * len(row) > self.piece_room:
+            self.piece_room = 2 * (self.piece_count + 2 * len(row)) + 64
+            grown = <Piece *>reallocate(self.pieces, self.piece_room * sizeof(Piece))
+            if grown == NULL:
+                self.piece_room = 0
+                raise MemoryError
+            self.pieces = grown
+        while PyDict_Next(row, &position, &name, &value):
+            self.encode(<object>name, None)
+            self.encode(<object>value, <object>name)
+        self.row_sizes.append(<Py_ssize_t>(self.piece_count - before))
+        return 0
+
+    cdef int encode(self, object value, object name) except -1:
+        """Add a value as a piece of text, or, where `name` is None, a name."""
+        cdef const char *text
+        cdef Py_ssize_t size
+        cdef long long number
+        cdef int overflow
+        cdef size_t digits
+        cdef bytes encoded
+        if isinstance(value, str):
+            try:
+                text = PyUnicode_AsUTF8AndSize(value, &size)
+            except UnicodeEncodeError:
+                encoded = value.encode("utf-8", "surrogateescape")
+                return self.put(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
+            return self.put(text, size)
+        if isinstance(value, bytes):
+            return self.put(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+        if name is None:
+            raise TypeError(f"a field's name is str or bytes, not {type(value).__name__}")
+        if PyLong_Check(value) and not isinstance(value, bool):
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            if overflow == 0:
+                self.make_room(24)
+                self.pieces[self.piece_count].begin = self.used
+                if number < 0:
+                    self.text[self.used] = c"-"
+                    digits = 1 + write_decimal(-<uint64_t>number, self.text + self.used + 1)
+                else:
+                    digits = write_decimal(<uint64_t>number, self.text + self.used)
+                self.pieces[self.piece_count].size = digits
+                self.piece_count += 1
+                self.used += digits
+                return 0
+            encoded = int.__repr__(value).encode()
+        elif PyFloat_Check(value):
+            encoded = repr(PyFloat_AS_DOUBLE(value)).encode()
+        elif isinstance(value, bytearray | memoryview):
+            encoded = bytes(value)
+        else:
+            raise TypeError(f"the field {name!r} has a {type(value).__name__}, which is none of str, bytes, int and "
+                            "float: say how it is to be written (json.dumps writes most things)")
+        return self.put(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
+
+    cdef int put(self, const char *text, size_t size) except -1:
+        self.make_room(size)
+        memcpy(self.text + self.used, text, size)
+        self.pieces[self.piece_count].begin = self.used
+        self.pieces[self.piece_count].size = size
+        self.piece_count += 1
+        self.used += size
+        return 0
+
+    cdef int make_room(self, size_t size) except -1:
+        cdef size_t room
+        cdef byte_t *grown
+        if self.used + size > self.room:
+            room = 2 * (self.used + size) + 4096
+            grown = <byte_t *>reallocate(self.text, room)
+            if grown == NULL:
+                raise MemoryError
+            self.text = grown
+            self.room = room
+        return 0
+
+    cdef void forget(self) noexcept:
+        """Be ready for the next call."""
+        self.used = self.piece_count = 0
+        self.row_sizes = []
+        if self.room > KEPT:
+            release(self.text)
+            self.text = NULL
+            self.room = 0

@@ -1,0 +1,3 @@
+from typing import Any
+
+def read_replies(chunks: list[bytes]) -> list[Any]: ...
