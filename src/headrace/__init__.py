@@ -1,5 +1,24 @@
 """A durable stream store that speaks the Redis Streams protocol."""
 
+from __future__ import annotations
+
 from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+    from headrace.embedded.database import Database
 
 __version__ = version("headrace")
+
+
+def open(path: str | os.PathLike[str] | None, **settings: object) -> Database:  # noqa: A001 — as gzip.open and others
+    """Open a database in this process: in a directory, which is made where it is missing, or with None in memory only.
+
+    It is durable as a server is: what a call has returned from is on disk. Settings have the names of redis.conf with
+    underscores: `headrace.open("data", appendfsync="everysec")`. One process at a time has a directory open.
+    """
+    from headrace.embedded.opening import open_database  # noqa: PLC0415 — the engine is loaded by those who use it
+
+    return open_database(path, settings)
