@@ -78,6 +78,7 @@ bench: setup  ## the core and the server in figures: their targets, redis-server
 	$(BIN)/python -m bench.ordered_index
 	$(BIN)/python -m bench.server
 	$(BIN)/python -m bench.durable
+	$(BIN)/python -m bench.embedded
 
 docs: setup  ## docs/commands.md, from the table of commands
 	$(BIN)/python -m headrace.commands.reference > docs/commands.md
