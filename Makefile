@@ -17,7 +17,7 @@ PYTHON_SOURCES := $(shell find src -name '*.py')
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/compiled $(VENV)/oracle  ## a virtual environment with everything compiled, and redis-server where apt can bring it
+setup: $(VENV)/compiled $(VENV)/oracle $(VENV)/java  ## a virtual environment with everything compiled, redis-server where apt can bring it, and a Java
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,11 @@ $(VENV)/compiled: $(VENV)/installed setup.py $(SOURCES)
 # The tests compare Headrace with a real redis-server; without one they say so and the rest run.
 $(VENV)/oracle: | $(VENV)/installed
 	@command -v redis-server >/dev/null || tools/install-redis.sh
+	touch $@
+
+# Spark runs on Java; without one its tests say so and the rest run.
+$(VENV)/java: | $(VENV)/compiled
+	tools/install-java.sh $(BIN)/python
 	touch $@
 
 test: setup  ## the tests

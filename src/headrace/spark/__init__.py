@@ -1,1 +1,1 @@
-"""Streams in Spark: the PySpark data source, and what turns nodes into Arrow batches and back."""
+"""Streams as Spark's tables: the PySpark data source, and what turns nodes into Arrow batches and back."""

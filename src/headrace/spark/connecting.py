@@ -1,0 +1,45 @@
+"""Which transport a server gets: packed nodes where it has them, XRANGE everywhere else."""
+
+from headrace.spark.errors import BadOption
+from headrace.spark.options import ServerOptions
+from headrace.spark.servers import Server
+from headrace.spark.transport import Transport, XRangeTransport
+
+
+class Connections:
+    """The servers of the option `url`, connected to when first needed, and how each is read."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        self._options = options
+        self._servers: dict[int, Server] = {}
+        self._transports: dict[int, Transport] = {}
+
+    def __len__(self) -> int:
+        return len(self._options.urls)
+
+    def __reduce__(self) -> tuple[type["Connections"], tuple[ServerOptions]]:
+        return Connections, (self._options,)
+
+    def server(self, place: int) -> Server:
+        """Return the server of the url at a place."""
+        if place not in self._servers:
+            self._servers[place] = Server(self._options.urls[place], self._options.retry_seconds)
+        return self._servers[place]
+
+    def transport(self, place: int) -> Transport:
+        """Return how the server at a place is read."""
+        if place not in self._transports:
+            self._transports[place] = self._choose(self.server(place))
+        return self._transports[place]
+
+    def close(self) -> None:
+        """Close every connection."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+        self._transports.clear()
+
+    def _choose(self, server: Server) -> Transport:
+        if self._options.transport == "packed":
+            raise BadOption("transport", "packed", f"{server.name} has no HEADRACE command; leave this option out")
+        return XRangeTransport(server)

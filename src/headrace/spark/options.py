@@ -1,0 +1,337 @@
+r"""The options of a source and of a sink: what they are called, what they may be, which go together.
+
+    reading                                                         default
+      url                   redis://…, rediss://…, unix://…,        redis://127.0.0.1:6379
+                            several with commas between
+      path                  instead of a server: a data directory,
+                            an RDB file or a DUMP payload
+      keys                  names and glob patterns, commas between (\\, is a comma)
+      startingId            earliest, latest, or an ID as XRANGE    earliest; a stream: latest
+                            takes it ("(5-1": after 5-1)
+      endingId              latest, or an ID (batch only)           latest
+      startingTimestamp     ISO 8601, or milliseconds since 1970
+      endingTimestamp       the same: entries before it (batch only)
+                            all four also as JSON: {"key": value, "other": value}
+      minPartitions         at least so many tasks                  as many as there are entries for
+      entriesPerPartition   at most about so many entries a task    1000000
+      columns               of the default schema, commas between   all
+      mode                  permissive, dropmalformed, failfast     permissive
+      metadataPrefix        of metadata columns in a schema         _
+      maxEntriesPerTrigger  entries of one micro-batch              1000000
+      maxBytesPerTrigger    bytes of one micro-batch                as many as there are
+      failOnDataLoss        true, false                             true
+      group                 the consumer group to publish progress as
+      pushFilters           true where Spark's spark.sql.python.filterPushdown.enabled is
+
+    writing
+      url                   as above
+      key, keyColumn        the stream, or the column that names it
+      idColumn              the column of entry IDs                 the server makes them
+      fieldsColumn          the map column that has the fields      every other column is a field
+      partitions            streams key:0 … key:n-1 instead of one
+      partitionBy           the column whose hash says which
+      maxlen, minid         trimming, about
+
+    both
+      transport             auto, xrange, packed                    auto: packed where the server has it
+      retryTimeout          seconds to wait for a server that       30
+                            stops answering
+
+Names are taken in any case, as Spark does. What is not known is refused, because a misspelt option that is ignored
+reads the wrong data.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Final, Literal, cast
+
+from headrace.core.errors import InvalidInterval, InvalidStreamID
+from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID, parse_range_end, parse_range_start
+from headrace.spark.errors import BadOption
+
+Mode = Literal["permissive", "dropmalformed", "failfast"]
+TransportName = Literal["auto", "xrange", "packed"]
+
+DEFAULT_URL: Final = "redis://127.0.0.1:6379"
+DEFAULT_ENTRIES_PER_PARTITION: Final = 1_000_000
+DEFAULT_ENTRIES_PER_TRIGGER: Final = 1_000_000
+
+_BOTH: Final = ("url", "transport", "retryTimeout")
+_READING: Final = (
+    *("path", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
+    *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
+    *("failOnDataLoss", "group", "pushFilters"),
+)
+_WRITING: Final = ("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid")
+# Spark hands these on to whoever reads or writes.
+_SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
+
+
+class Latest:
+    """The position behind the last entry, wherever that is."""
+
+    def __repr__(self) -> str:
+        return "LATEST"
+
+    def __reduce__(self) -> str:
+        return "LATEST"
+
+
+LATEST: Final = Latest()
+Position = StreamID | Latest
+
+
+@dataclass(frozen=True)
+class PerKey:
+    """A position for every key, and others for some."""
+
+    everywhere: Position
+    by_key: Mapping[bytes, Position]
+
+    def of(self, key: bytes) -> Position:
+        """Return the position for a key."""
+        return self.by_key.get(key, self.everywhere)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """How to reach the data."""
+
+    urls: tuple[str, ...]
+    transport: TransportName
+    retry_seconds: float
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What to read, and how."""
+
+    server: ServerOptions
+    path: str | None
+    keys: tuple[bytes, ...]
+    starting: PerKey
+    ending: PerKey
+    min_partitions: int | None
+    entries_per_partition: int
+    columns: tuple[str, ...] | None
+    mode: Mode
+    metadata_prefix: str
+    entries_per_trigger: int | None
+    bytes_per_trigger: int | None
+    fail_on_data_loss: bool
+    group: bytes | None
+    push_filters: bool
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Where to write, and how rows become entries."""
+
+    server: ServerOptions
+    key: bytes | None
+    key_column: str | None
+    id_column: str | None
+    fields_column: str | None
+    partitions: int | None
+    partition_by: str | None
+    maxlen: int | None
+    minid: StreamID | None
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Check the options of a source."""
+    options = _Given(given, (*_BOTH, *_READING), _WRITING, "writing")
+    path = options.text("path")
+    if path is not None and options.text("url") is not None:
+        raise BadOption("path", path, "either a path or a url, not both")
+    if path is not None and streaming:
+        raise BadOption("path", path, "files do not grow: read them with spark.read, or give a url")
+    keys = _names(options.text("keys") or "")
+    if not keys and path is None:
+        raise BadOption("keys", None, 'is missing: name the streams to read, as "orders,clicks" or "sensor:*"')
+    for name in ("endingId", "endingTimestamp"):
+        value = options.text(name)
+        if streaming and value is not None:
+            raise BadOption(name, value, "a streaming query has no end; leave it out, or use spark.read")
+    return ReadOptions(
+        server=_server_options(options),
+        path=path,
+        keys=keys or (b"*",),
+        starting=options.position("startingId", "startingTimestamp", LATEST if streaming else MIN_ID, _starting_id),
+        ending=options.position("endingId", "endingTimestamp", LATEST, _ending_id),
+        min_partitions=options.count("minPartitions"),
+        entries_per_partition=options.count("entriesPerPartition") or DEFAULT_ENTRIES_PER_PARTITION,
+        columns=_columns(options.text("columns")),
+        mode=cast(Mode, options.one_of("mode", ("permissive", "dropmalformed", "failfast"))),
+        metadata_prefix=options.text("metadataPrefix") or "_",
+        entries_per_trigger=options.count("maxEntriesPerTrigger"),
+        bytes_per_trigger=options.count("maxBytesPerTrigger"),
+        fail_on_data_loss=options.one_of("failOnDataLoss", ("true", "false")) == "true",
+        group=_encoded(options.text("group")),
+        push_filters=options.one_of("pushFilters", ("false", "true")) == "true",
+    )
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Check the options of a sink."""
+    options = _Given(given, (*_BOTH, *_WRITING), _READING, "reading")
+    key, key_column = options.text("key"), options.text("keyColumn")
+    if (key is None) == (key_column is None):
+        found = "both are given" if key is not None else "neither is given"
+        raise BadOption("key", key, f"a stream is named by the option key or by keyColumn, and {found}")
+    partitions, partition_by = options.count("partitions"), options.text("partitionBy")
+    if (partitions is None) != (partition_by is None):
+        raise BadOption("partitions", options.text("partitions"), "goes together with partitionBy, the column to hash")
+    minid = options.text("minid")
+    if minid is not None and options.text("maxlen") is not None:
+        raise BadOption("minid", minid, "trim by maxlen or by minid, not by both")
+    return WriteOptions(
+        server=_server_options(options),
+        key=_encoded(key),
+        key_column=key_column,
+        id_column=options.text("idColumn"),
+        fields_column=options.text("fieldsColumn"),
+        partitions=partitions,
+        partition_by=partition_by,
+        maxlen=options.count("maxlen", least=0),
+        minid=None if minid is None else _id("minid", minid, StreamID.parse),
+    )
+
+
+class _Given:
+    """Options as Spark gave them, asked for by name."""
+
+    def __init__(
+        self, given: Mapping[str, str], known: tuple[str, ...], elsewhere: tuple[str, ...], elsewhere_is: str
+    ) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+        names = {name.lower(): name for name in known}
+        others = {name.lower() for name in elsewhere}
+        for name, value in self._values.items():
+            if name in names or name in _SPARKS_OWN or "." in name:
+                continue
+            if name in others:
+                raise BadOption(name, value, f"is an option for {elsewhere_is}")
+            near = get_close_matches(name, names, n=1)
+            hint = f"did you mean {names[near[0]]}?" if near else f"the options are {', '.join(sorted(known))}"
+            raise BadOption(name, value, f"there is no such option; {hint}")
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        if value is not None and not value.strip():
+            raise BadOption(name, value, "is empty; give it a value or leave it out")
+        return value
+
+    def count(self, name: str, least: int = 1) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not value.strip().isascii() or not value.strip().isdigit() or int(value) < least:
+            raise BadOption(name, value, f"expected a whole number from {least} on")
+        return int(value)
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+        value = self.text(name)
+        if value is None:
+            return choices[0]
+        if value.strip().lower() not in choices:
+            raise BadOption(name, value, f"expected {' or '.join(choices)}")
+        return value.strip().lower()
+
+    def position(
+        self, id_name: str, time_name: str, default: Position, read_id: "Callable[[str, str], Position]"
+    ) -> PerKey:
+        by_id, by_time = self.text(id_name), self.text(time_name)
+        if by_id is not None and by_time is not None:
+            raise BadOption(time_name, by_time, f"either {id_name} or {time_name}, not both")
+        if by_id is not None:
+            return _per_key(id_name, by_id, default, read_id)
+        if by_time is not None:
+            to_id = _starting_time if time_name.startswith("starting") else _ending_time
+            return _per_key(time_name, by_time, default, to_id)
+        return PerKey(default, {})
+
+
+def _server_options(options: _Given) -> ServerOptions:
+    urls = tuple(url.strip() for url in (options.text("url") or DEFAULT_URL).split(",") if url.strip())
+    for url in urls:
+        if not url.startswith(("redis://", "rediss://", "unix://")):
+            raise BadOption("url", url, "expected redis://host:port, rediss://host:port or unix:///path")
+    seconds = options.text("retryTimeout") or "30"
+    try:
+        retry_seconds = float(seconds)
+    except ValueError:
+        retry_seconds = -1
+    if not 0 <= retry_seconds < float("inf"):
+        raise BadOption("retryTimeout", seconds, "expected a number of seconds")
+    transport = cast(TransportName, options.one_of("transport", ("auto", "xrange", "packed")))
+    return ServerOptions(urls, transport, retry_seconds)
+
+
+def _per_key(name: str, text: str, default: Position, read: Callable[[str, str], Position]) -> PerKey:
+    if not text.lstrip().startswith("{"):
+        return PerKey(read(name, text.strip()), {})
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise BadOption(name, text, f"begins as JSON and is none ({error})") from None
+    return PerKey(default, {key.encode(): read(name, str(value)) for key, value in parsed.items()})
+
+
+def _starting_id(name: str, text: str) -> Position:
+    if text.lower() in {"latest", "$"}:
+        return LATEST
+    return MIN_ID if text.lower() == "earliest" else _id(name, text, parse_range_start)
+
+
+def _ending_id(name: str, text: str) -> Position:
+    return LATEST if text.lower() in {"latest", "+"} else _id(name, text, parse_range_end)
+
+
+def _id(name: str, text: str, parse: Callable[[str], StreamID]) -> StreamID:
+    try:
+        return parse(text)
+    except (InvalidStreamID, InvalidInterval):
+        raise BadOption(name, text, "expected an ID such as 1526919030474-55") from None
+
+
+def _starting_time(name: str, text: str) -> Position:
+    return StreamID(_milliseconds(name, text), 0)
+
+
+def _ending_time(name: str, text: str) -> Position:
+    milliseconds = _milliseconds(name, text)
+    return StreamID(milliseconds, 0).predecessor() if milliseconds else MIN_ID
+
+
+def _milliseconds(name: str, text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) <= MAX_ID.ms:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadOption(
+            name, text, "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    milliseconds = int(moment.timestamp() * 1000)
+    if milliseconds < 0:
+        raise BadOption(name, text, "IDs begin in 1970")
+    return milliseconds
+
+
+def _names(text: str) -> tuple[bytes, ...]:
+    parts = text.replace("\\\\", "\0").replace("\\,", "\1").split(",")
+    names = (part.strip().replace("\1", ",").replace("\0", "\\\\") for part in parts)
+    return tuple(dict.fromkeys(name.encode() for name in names if name))
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

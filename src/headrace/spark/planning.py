@@ -1,0 +1,80 @@
+"""Which task reads what: slices of streams, cut and put together so that tasks are even.
+
+    orders   ├──────────────┤──────────────┤     long streams are cut
+    clicks   ├──────────────┤
+    a, b, c  ├──┤ ├─┤ ├────┤                    short ones share a task
+
+The number of tasks is what `minPartitions` and `entriesPerPartition` ask for, and otherwise one for each 10,000 entries
+up to the number of processors: a task costs some 50 ms, in which 10,000 entries are read.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from headrace.spark.connecting import Connections
+from headrace.spark.options import ReadOptions
+from headrace.spark.streams import Slice
+
+_WORTH_A_TASK: Final = 10_000
+_MAGIC: Final = frozenset(b"*?[\\")
+
+
+@dataclass
+class SlicesPartition(InputPartition):
+    """What one task reads."""
+
+    slices: tuple[Slice, ...]
+
+
+def plan_partitions(slices: list[Slice], options: ReadOptions, connections: Connections) -> list[SlicesPartition]:
+    """Make tasks of slices."""
+    total = sum(part.entries for part in slices)
+    if not slices or not total:
+        return [SlicesPartition(tuple(slices))] if slices else []
+    wanted = max(
+        options.min_partitions or min(os.cpu_count() or 1, -(-total // _WORTH_A_TASK)),
+        -(-total // options.entries_per_partition),
+    )
+    share = max(1, -(-total // wanted))
+    cut: list[Slice] = []
+    for part in slices:
+        parts = -(-part.entries // share)
+        cut += connections.transport(part.server).split(part, parts) if parts > 1 else [part]
+    return list(_put_together(cut, share))
+
+
+def _put_together(slices: list[Slice], share: int) -> Iterable[SlicesPartition]:
+    together: list[Slice] = []
+    entries = 0
+    for part in slices:
+        if together and entries + part.entries > share:
+            yield SlicesPartition(tuple(together))
+            together, entries = [], 0
+        together.append(part)
+        entries += part.entries
+    if together:
+        yield SlicesPartition(tuple(together))
+
+
+def resolve_keys(options: ReadOptions, connections: Connections) -> list[tuple[int, bytes]]:
+    """Return the streams that the option `keys` names now, with the server of each.
+
+    A name without a pattern is there whether the stream exists or not; with several servers, each may have it.
+    """
+    found: dict[tuple[int, bytes], None] = {}
+    for place in range(len(connections)):
+        for name in options.keys:
+            if is_pattern(name):
+                found.update(((place, key), None) for key in connections.server(place).matching_streams(name))
+            else:
+                found[place, name] = None
+    return list(found)
+
+
+def is_pattern(name: bytes) -> bool:
+    """Whether a name stands for many."""
+    return not _MAGIC.isdisjoint(name)

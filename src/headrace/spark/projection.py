@@ -1,0 +1,219 @@
+"""From entries to the rows of a DataFrame: which column is what, and of which type.
+
+    default schema                        a schema of the user's
+      key        string                     any name      the field of that name, parsed to the declared type
+      id         string  "ms-seq"           _key          metadata, by the same names after `metadataPrefix`
+      ms         long                       _id …
+      seq        long                       _fields
+      timestamp  timestamp, of ms
+      fields     map<string, binary>
+
+`_key` and `_id` may also be binary; `_fields` a map of strings or binaries to strings or binaries, or
+array<struct<name, value>> of the same, which keeps repeated fields. Of a field that an entry repeats, a column has the
+last. An `ms` or `seq` over 2^63 - 1, which Spark has no type for, is null; `id` is always whole.
+
+Either transport gives `RawColumns`; what follows is the same for both.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from headrace.spark.errors import BadOption, BadSchema, Malformed
+from headrace.spark.options import Mode, ReadOptions
+from headrace.spark.parsing import parse_column, supports
+
+DEFAULT_SCHEMA: Final = t.StructType(
+    [
+        t.StructField("key", t.StringType(), nullable=False),
+        t.StructField("id", t.StringType(), nullable=False),
+        t.StructField("ms", t.LongType()),
+        t.StructField("seq", t.LongType()),
+        t.StructField("timestamp", t.TimestampType()),
+        t.StructField("fields", t.MapType(t.StringType(), t.BinaryType(), valueContainsNull=False), nullable=False),
+    ]
+)
+METADATA: Final = frozenset(DEFAULT_SCHEMA.names)
+
+_MOST: Final = 2**63 - 1
+_TEXTS: Final = (t.StringType, t.BinaryType)
+_SHOWN: Final = 60
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """Entries of one stream, by column, nothing parsed yet."""
+
+    ms: pa.Array  # uint64
+    seq: pa.Array  # uint64
+    values: list[pa.Array]  # binary, one for each of the projection's field_names; null where an entry lacks it
+    offsets: pa.Array | None  # int32: where in names and items each entry's fields begin
+    names: pa.Array | None  # binary
+    items: pa.Array | None  # binary
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    metadata: str | None  # which; None: a field
+    spark_type: t.DataType
+
+
+class Projection:
+    """How the entries of streams become record batches of one schema. Pickled to the tasks."""
+
+    def __init__(self, schema: t.StructType, metadata_prefix: str | None, mode: Mode) -> None:
+        self._mode = mode
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._columns = [_column(field, metadata_prefix) for field in schema.fields]
+        self.field_names = [column.name.encode() for column in self._columns if column.metadata is None]
+        """The fields that become columns, in their order."""
+        self.wants_fields = any(column.metadata == "fields" for column in self._columns)
+        """Whether all fields of an entry are asked for."""
+        self.id_columns = {column.name: column.metadata for column in self._columns if column.metadata is not None}
+        """What metadata is called in this schema."""
+
+    def batch(self, raw: RawColumns, key: bytes) -> pa.RecordBatch:
+        """Make a record batch of entries of one stream."""
+        arrays: list[pa.Array] = []
+        malformed: pa.Array | None = None
+        values = iter(raw.values)
+        for column, target in zip(self._columns, self._schema, strict=True):
+            if column.metadata is not None:
+                arrays.append(_metadata(column.metadata, raw, key, target.type))
+                continue
+            texts = next(values)
+            parsed, bad = parse_column(texts, column.spark_type, target.type)
+            arrays.append(parsed)
+            if bad is not None:
+                if self._mode == "failfast":
+                    raise _malformed(raw, key, column, texts, bad)
+                malformed = bad if malformed is None else pc.or_(malformed, bad)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if malformed is not None and self._mode == "dropmalformed":
+            batch = batch.filter(pc.invert(malformed))
+        return batch
+
+
+def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
+    """Make the projection for the schema that Spark settled on."""
+    if schema == default_schema(options):
+        return Projection(schema, "", options.mode)
+    if options.columns is not None:
+        raise BadOption(
+            "columns", ",".join(options.columns), "the schema that was given names the columns; leave this option out"
+        )
+    return Projection(schema, options.metadata_prefix, options.mode)
+
+
+def default_schema(options: ReadOptions) -> t.StructType:
+    """Return the schema of a read that was given none."""
+    if options.columns is None:
+        return DEFAULT_SCHEMA
+    for name in options.columns:
+        if name not in METADATA:
+            raise BadOption(
+                "columns",
+                ",".join(options.columns),
+                f"there is no column {name!r}: expected some of {', '.join(DEFAULT_SCHEMA.names)} "
+                "(fields become columns when .schema() names them)",
+            )
+    return t.StructType([DEFAULT_SCHEMA[name] for name in options.columns])
+
+
+def _column(field: t.StructField, metadata_prefix: str | None) -> _Column:
+    kind = field.dataType
+    if metadata_prefix is not None and field.name.startswith(metadata_prefix):
+        metadata = field.name[len(metadata_prefix) :]
+        if metadata in METADATA:
+            if not _fits(metadata, kind):
+                raise BadSchema(f"column {field.name!r} is {kind.simpleString()}: {_expected(metadata)}")
+            return _Column(field.name, metadata, kind)
+    if not supports(kind):
+        raise BadSchema(f"column {field.name!r} is {kind.simpleString()}, which the bytes of a field cannot become")
+    if not field.nullable:
+        raise BadSchema(f"column {field.name!r} is NOT NULL, but an entry may lack any field: declare it nullable")
+    return _Column(field.name, None, kind)
+
+
+def _fits(metadata: str, kind: t.DataType) -> bool:
+    if metadata in {"key", "id"}:
+        return isinstance(kind, _TEXTS)
+    if metadata in {"ms", "seq"}:
+        return isinstance(kind, t.LongType)
+    if metadata == "timestamp":
+        return isinstance(kind, t.TimestampType)
+    if isinstance(kind, t.MapType):
+        return isinstance(kind.keyType, _TEXTS) and isinstance(kind.valueType, _TEXTS)
+    pair = kind.elementType if isinstance(kind, t.ArrayType) else None
+    return (
+        isinstance(pair, t.StructType)
+        and pair.names == ["name", "value"]
+        and all(isinstance(field.dataType, _TEXTS) for field in pair.fields)
+    )
+
+
+def _expected(metadata: str) -> str:
+    if metadata == "fields":
+        return "expected a map of strings or binaries, or array<struct<name:binary,value:binary>>"
+    if metadata in {"ms", "seq"}:
+        return "expected long"
+    return "expected timestamp" if metadata == "timestamp" else "expected string or binary"
+
+
+def _metadata(metadata: str, raw: RawColumns, key: bytes, arrow_type: pa.DataType) -> pa.Array:
+    if metadata == "key":
+        return pa.repeat(pa.scalar(_as_text(key) if arrow_type == pa.string() else key, arrow_type), len(raw))
+    if metadata == "id":
+        ids = pc.binary_join_element_wise(pc.cast(raw.ms, pa.string()), pc.cast(raw.seq, pa.string()), "-")
+        return pc.cast(ids, arrow_type)
+    if metadata == "fields":
+        return _fields(raw, arrow_type)
+    if metadata == "timestamp":
+        milliseconds = _signed(raw.ms, _MOST // 1000)
+        return pc.cast(pc.multiply(milliseconds, 1000), arrow_type)
+    return _signed(raw.ms if metadata == "ms" else raw.seq, _MOST)
+
+
+def _signed(numbers: pa.Array, most: int) -> pa.Array:
+    fits = pc.less_equal(numbers, pa.scalar(most, pa.uint64()))
+    return pc.cast(pc.if_else(fits, numbers, pa.scalar(None, pa.uint64())), pa.int64())
+
+
+def _fields(raw: RawColumns, arrow_type: pa.DataType) -> pa.Array:
+    if pa.types.is_map(arrow_type):
+        names, items = _texts(raw.names, arrow_type.key_type), _texts(raw.items, arrow_type.item_type)
+        return pa.MapArray.from_arrays(raw.offsets, names, items, type=arrow_type)
+    pair = arrow_type.value_type
+    columns = [_texts(raw.names, pair.field(0).type), _texts(raw.items, pair.field(1).type)]
+    pairs = pa.StructArray.from_arrays(columns, fields=[pair.field(0), pair.field(1)])
+    return pa.ListArray.from_arrays(raw.offsets, pairs, type=arrow_type)
+
+
+def _texts(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    r"""Make strings of bytes where strings are wanted; bytes that are no UTF-8 are shown as \\xff."""
+    try:
+        return pc.cast(values, arrow_type)
+    except pa.ArrowInvalid:
+        return pa.array([_as_text(value) for value in values.to_pylist()], arrow_type)
+
+
+def _as_text(value: bytes) -> str:
+    return value.decode(errors="backslashreplace")
+
+
+def _malformed(raw: RawColumns, key: bytes, column: _Column, texts: pa.Array, bad: pa.Array) -> Malformed:
+    place = pc.index(bad, True).as_py()
+    value = texts[place].as_py()
+    shown = value[:_SHOWN] + b"..." if len(value) > _SHOWN else value
+    return Malformed(
+        f"option 'mode' is 'failfast': field {column.name!r} of entry {raw.ms[place]}-{raw.seq[place]} in stream "
+        f"{_as_text(key)!r} is {shown!r}, which is no {column.spark_type.simpleString()}"
+    )

@@ -1,0 +1,229 @@
+"""The servers that the option `url` names: connecting, asking, and what went wrong in one sentence.
+
+    Server ─┬─ one redis-server, Valkey or Headrace      every key is there
+            └─ a cluster                                 the node that has the key's slot
+
+Replies come as they are on the wire (lists of bytes), because a client that makes dictionaries of entries loses
+repeated fields. A command that only reads is asked again, until `retryTimeout` is over, when the server goes away or is
+still loading; one that writes is sent once. A Server is not pickled: each process of Spark makes its own.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from redis import Redis, RedisCluster
+from redis import exceptions as refusals
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
+from redis.exceptions import MovedError, RedisError, ResponseError
+from redis.retry import Retry
+
+from headrace.spark.errors import AccessRefused, BadOption, CommandRefused, NotAStream, ServerUnreachable
+
+Argument = bytes | str | int | float
+Command = tuple[Argument, ...]
+
+_RAW: Final = ("XRANGE", "XREVRANGE", "XREAD", "XINFO STREAM", "XINFO GROUPS", "SCAN", "XADD", "XINFO", "HEADRACE")
+_GONE: Final = (
+    *(refusals.ConnectionError, refusals.TimeoutError),
+    *(refusals.BusyLoadingError, refusals.ClusterDownError),
+)
+_REFUSED: Final = (refusals.AuthenticationError, refusals.AuthorizationError, refusals.NoPermissionError)
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+_SOCKET_TIMEOUT_S: Final = 60.0
+_SCAN_COUNT: Final = 1000
+
+_T = TypeVar("_T")
+
+
+class Server:
+    """One server, or one cluster."""
+
+    def __init__(self, url: str, retry_seconds: float) -> None:
+        self.name = shown(url)
+        """The url without its password."""
+        self._url = url
+        self._retry_seconds = retry_seconds
+        self._client = self._connect(url)
+        self._cluster: RedisCluster | None = None
+        self._met = False
+
+    def ask(self, *command: Argument, key: bytes | None = None) -> Any:
+        """Run a command that only reads; `key` says where, in a cluster."""
+        return self._retried(lambda: _run(self._node(key), command), key)
+
+    def ask_all(self, commands: Iterable[tuple[bytes, Command]]) -> list[Any]:
+        """Run commands that only read, each given with its key, in one round trip to each node; errors are replies."""
+        listed = list(commands)
+        return self._retried(lambda: self._pipelined(listed), listed[0][0] if listed else None)
+
+    def tell(self, *command: Argument, key: bytes) -> Any:
+        """Run a command that writes, once."""
+        return self._explained(lambda: _run(self._node(key), command), key)
+
+    def tell_all(self, key: bytes, commands: Iterable[Command], *, transaction: bool = False) -> list[Any]:
+        """Run commands that write to one key, once, in one round trip; the first error is raised."""
+
+        def run() -> list[Any]:
+            with self._node(key).pipeline(transaction=transaction) as pipeline:
+                for command in commands:
+                    _run(pipeline, command)
+                return pipeline.execute()
+
+        return self._explained(run, key)
+
+    def has_command(self, name: str) -> bool:
+        """Whether the server knows a command."""
+        return bool(self.ask("COMMAND", "INFO", name)[0])
+
+    def version(self) -> tuple[int, ...]:
+        """Return the Redis version that the server claims to be."""
+        info = self._retried(lambda: self._node(None).info("server"), None)
+        return tuple(int(part) for part in str(info.get("redis_version", "0")).split(".") if part.isdigit())
+
+    def matching_streams(self, pattern: bytes) -> list[bytes]:
+        """Return the streams whose names match a glob pattern, in the order of their names."""
+        found: set[bytes] = set()
+        for node in self._retried(self._nodes, None):
+            cursor: Any = b"0"
+            while True:
+                command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT, "TYPE", "stream")
+                cursor, keys = self._retried(partial(_run, node, command), None)
+                found.update(keys)
+                if int(cursor) == 0:
+                    break
+        return sorted(found)
+
+    def slot(self, key: bytes) -> int:
+        """Return a number that keys share which one command may name together."""
+        self._node(None)
+        return 0 if self._cluster is None else key_slot(key)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _connect(self, url: str) -> Redis:
+        try:
+            client: Redis = Redis.from_url(
+                url, protocol=2, retry=Retry(NoBackoff(), 0), socket_timeout=_SOCKET_TIMEOUT_S, decode_responses=False
+            )
+        except (ValueError, TypeError) as error:
+            raise BadOption("url", self.name, f"cannot be understood: {error}") from None
+        return _raw(client)
+
+    def _node(self, key: bytes | None) -> Redis:
+        """Return the client of the node that has the key."""
+        if not self._met:
+            self._meet()
+        if self._cluster is None or key is None:
+            return self._client
+        node = self._cluster.nodes_manager.get_node_from_slot(key_slot(key))
+        return _raw(node.redis_connection)
+
+    def _nodes(self) -> list[Redis]:
+        self._node(None)
+        if self._cluster is None:
+            return [self._client]
+        return [_raw(node.redis_connection) for node in self._cluster.nodes_manager.get_nodes_by_server_type("primary")]
+
+    def _meet(self) -> None:
+        """Find out on the first command whether this is a cluster."""
+        if self._client.info("cluster").get("cluster_enabled") == 1:
+            self._cluster = RedisCluster.from_url(self._url, protocol=2, retry=Retry(NoBackoff(), 0))
+        self._met = True
+
+    def _pipelined(self, commands: list[tuple[bytes, Command]]) -> list[Any]:
+        nodes: dict[int, tuple[Redis, list[int]]] = {}
+        for place, (key, _) in enumerate(commands):
+            client = self._node(key)
+            nodes.setdefault(id(client), (client, []))[1].append(place)
+        replies: list[Any] = [None] * len(commands)
+        for client, places in nodes.values():
+            with client.pipeline(transaction=False) as pipeline:
+                for place in places:
+                    _run(pipeline, commands[place][1])
+                for place, reply in zip(places, pipeline.execute(raise_on_error=False), strict=True):
+                    if isinstance(reply, (*_GONE, MovedError, *_REFUSED)):
+                        raise reply
+                    replies[place] = reply
+        return replies
+
+    def _retried(self, run: Callable[[], _T], key: bytes | None) -> _T:
+        """Run what only reads until it succeeds; a server that never answered is not waited for."""
+        deadline = time.monotonic() + self._retry_seconds
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                return run()
+            except MovedError:
+                if self._cluster is not None:
+                    self._cluster.nodes_manager.initialize()
+                error = None
+            except _REFUSED as refused:
+                raise self._sentence(refused, key) from None
+            except _GONE as gone:
+                error = gone
+            except RedisError as refused:
+                raise self._sentence(refused, key) from None
+            if error is not None and (time.monotonic() + pause > deadline or not self._met):
+                raise self._sentence(error, key) from None
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _explained(self, run: Callable[[], _T], key: bytes | None) -> _T:
+        try:
+            return run()
+        except RedisError as error:
+            raise self._sentence(error, key) from None
+
+    def _sentence(self, error: RedisError, key: bytes | None) -> Exception:
+        return explain(error, self.name, key)
+
+
+def explain(error: RedisError, name: str, key: bytes | None) -> Exception:
+    """Say in one sentence what a server answered, or that it did not."""
+    where = f"option 'url' is {name!r}:"
+    on = "" if key is None else f" (key {key.decode(errors='backslashreplace')!r})"
+    if isinstance(error, _REFUSED):
+        return AccessRefused(f"{where} the server refuses: {error}{on}; check the user and the password in the url")
+    if isinstance(error, _GONE):
+        return ServerUnreachable(f"{where} the server does not answer: {error}")
+    if isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE"):
+        return NotAStream(f"option 'keys': the key {_key(key)} on {name} is not a stream")
+    return CommandRefused(f"{where} the server answers: {error}{on}")
+
+
+def shown(url: str) -> str:
+    """Return a url as messages show it, without its password."""
+    parts = urlsplit(url)
+    if parts.password is None and "password=" not in parts.query:
+        return url
+    user = f"{parts.username or ''}:***@" if parts.password is not None else ""
+    host = parts.netloc.rpartition("@")[2]
+    query = "&".join("password=***" if part.startswith("password=") else part for part in parts.query.split("&"))
+    return f"{parts.scheme}://{user}{host}{parts.path}" + (f"?{query}" if query else "")
+
+
+def _raw(client: Redis) -> Redis:
+    for name in _RAW:
+        client.response_callbacks[name] = _as_is
+    return client
+
+
+def _run(client: Redis, command: Command) -> Any:
+    return client.execute_command(*command)  # type: ignore[no-untyped-call]  # (redis-py's)
+
+
+def _as_is(reply: Any, **_: Any) -> Any:
+    return reply
+
+
+def _key(key: bytes | None) -> str:
+    return "?" if key is None else repr(key.decode(errors="backslashreplace"))

@@ -1,0 +1,26 @@
+"""`format("headrace")`: what Spark asks for first, and who answers."""
+
+from pyspark.sql import types as t
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from headrace.spark.batch_reader import FilteringBatchReader, StreamBatchReader
+from headrace.spark.options import read_options
+from headrace.spark.projection import default_schema
+
+
+class HeadraceDataSource(DataSource):
+    """Streams of Headrace, Redis or Valkey as tables."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what stands in `format(…)`."""
+        return "headrace"
+
+    def schema(self) -> t.StructType:
+        """Return the schema of a read that was given none."""
+        return default_schema(read_options(self.options, streaming=False))
+
+    def reader(self, schema: t.StructType) -> DataSourceReader:
+        """Read once."""
+        options = read_options(self.options, streaming=False)
+        return (FilteringBatchReader if options.push_filters else StreamBatchReader)(schema, options)

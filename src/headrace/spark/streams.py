@@ -1,0 +1,32 @@
+"""What a server tells about a stream, and which part of one a task reads."""
+
+from dataclasses import dataclass
+
+from headrace.core.stream_id import StreamID
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream at one moment."""
+
+    length: int
+    first_id: StreamID | None  # of the first entry; None: it holds nothing
+    last_id: StreamID  # the greatest that was ever generated
+    max_deleted_id: StreamID
+    added: int  # entries over all its life
+
+    @property
+    def removed(self) -> int:
+        """How many entries are no longer there."""
+        return self.added - self.length
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Part of a stream: the entries with IDs from `first` to `last`, both included."""
+
+    server: int  # which of the urls
+    key: bytes
+    first: StreamID
+    last: StreamID
+    entries: int  # about so many; to plan with

@@ -1,0 +1,56 @@
+"""Options: every bad one is refused with one sentence that names it and its value."""
+
+import pytest
+
+from headrace.core.stream_id import MIN_ID, StreamID
+from headrace.spark.errors import BadOption
+from headrace.spark.options import LATEST, read_options
+from headrace.spark.projection import default_schema
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"keyz": "s"}, "option 'keyz' is 's': there is no such option; did you mean keys?"),
+        ({"maxlen": "5"}, "option 'maxlen' is '5': is an option for writing"),
+        ({"startingId": "now"}, "option 'startingId' is 'now': expected an ID such as 1526919030474-55"),
+        (
+            {"endingTimestamp": "soon"},
+            "option 'endingTimestamp' is 'soon': expected a time such as 2026-01-31T",
+        ),
+        ({"startingId": "{"}, "option 'startingId' is '{': begins as JSON and is none"),
+        ({"startingId": "1", "startingTimestamp": "1"}, "option 'startingTimestamp' is '1': either startingId or"),
+        ({"minPartitions": "0"}, "option 'minPartitions' is '0': expected a whole number from 1 on"),
+        ({"maxBytesPerTrigger": "1k"}, "option 'maxBytesPerTrigger' is '1k': expected a whole number from 1 on"),
+        ({"mode": "strict"}, "option 'mode' is 'strict': expected permissive or dropmalformed or failfast"),
+        ({"retryTimeout": "nan"}, "option 'retryTimeout' is 'nan': expected a number of seconds"),
+        ({"url": "http://x"}, "option 'url' is 'http://x': expected redis://host:port, rediss://host:port or unix:///"),
+        ({"columns": "id,temp"}, "option 'columns' is 'id,temp': there is no column 'temp': expected some of key, id,"),
+        ({"path": "/x", "url": "redis://x"}, "option 'path' is '/x': either a path or a url, not both"),
+        ({"keys": " "}, "option 'keys' is ' ': is empty; give it a value or leave it out"),
+    ],
+)
+def test_a_bad_option_is_one_sentence(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        default_schema(read_options({"keys": "s"} | options, streaming=False))
+    assert str(refused.value).startswith(expected)
+    assert "\n" not in str(refused.value)
+
+
+def test_without_keys_there_is_nothing_to_read() -> None:
+    with pytest.raises(BadOption, match="option 'keys' is missing: name the streams to read"):
+        read_options({}, streaming=False)
+
+
+def test_what_only_a_batch_has() -> None:
+    for name, value in {"endingId": "5", "endingTimestamp": "5", "path": "/x"}.items():
+        with pytest.raises(BadOption, match=f"option '{name}' is '{value}'"):
+            read_options({"keys": "s", name: value}, streaming=True)
+
+
+def test_names_in_any_case_and_keys_with_commas() -> None:
+    options = read_options({"KEYS": r"a, b\,c ,d\*", "startingid": '{"a": "5-1"}'}, streaming=True)
+    assert options.keys == (b"a", b"b,c", rb"d\*")
+    assert options.starting.of(b"a") == StreamID(5, 1)
+    assert options.starting.of(b"d") is LATEST
+    assert read_options({"keys": "a"}, streaming=False).starting.of(b"a") == MIN_ID
