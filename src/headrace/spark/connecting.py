@@ -1,5 +1,7 @@
 """Which transport a server gets: packed nodes where it has them, XRANGE everywhere else."""
 
+from collections.abc import Callable
+
 from headrace.spark.errors import BadOption
 from headrace.spark.options import ServerOptions
 from headrace.spark.servers import Server
@@ -9,21 +11,22 @@ from headrace.spark.transport import Transport, XRangeTransport
 class Connections:
     """The servers of the option `url`, connected to when first needed, and how each is read."""
 
-    def __init__(self, options: ServerOptions) -> None:
+    def __init__(self, options: ServerOptions, *, patient: bool = False) -> None:
         self._options = options
+        self._patient = patient
         self._servers: dict[int, Server] = {}
         self._transports: dict[int, Transport] = {}
 
     def __len__(self) -> int:
         return len(self._options.urls)
 
-    def __reduce__(self) -> tuple[type["Connections"], tuple[ServerOptions]]:
-        return Connections, (self._options,)
+    def __reduce__(self) -> tuple[Callable[[ServerOptions], "Connections"], tuple[ServerOptions]]:
+        return _of_task, (self._options,)
 
     def server(self, place: int) -> Server:
         """Return the server of the url at a place."""
         if place not in self._servers:
-            self._servers[place] = Server(self._options.urls[place], self._options.retry_seconds)
+            self._servers[place] = Server(self._options.urls[place], self._options.retry_seconds, patient=self._patient)
         return self._servers[place]
 
     def transport(self, place: int) -> Transport:
@@ -43,3 +46,8 @@ class Connections:
         if self._options.transport == "packed":
             raise BadOption("transport", "packed", f"{server.name} has no HEADRACE command; leave this option out")
         return XRangeTransport(server)
+
+
+def _of_task(options: ServerOptions) -> Connections:
+    """Make the connections of a task: the driver has met the servers, so that a task waits for one that is away."""
+    return Connections(options, patient=True)

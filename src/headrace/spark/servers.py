@@ -5,7 +5,8 @@
 
 Replies come as they are on the wire (lists of bytes), because a client that makes dictionaries of entries loses
 repeated fields. A command that only reads is asked again, until `retryTimeout` is over, when the server goes away or is
-still loading; one that writes is sent once. A Server is not pickled: each process of Spark makes its own.
+still loading; one that writes is sent once. Whoever is not `patient` does not wait for a server that never answered. A
+Server is not pickled: each process of Spark makes its own.
 """
 
 import time
@@ -43,7 +44,7 @@ _T = TypeVar("_T")
 class Server:
     """One server, or one cluster."""
 
-    def __init__(self, url: str, retry_seconds: float) -> None:
+    def __init__(self, url: str, retry_seconds: float, *, patient: bool = False) -> None:
         self.name = shown(url)
         """The url without its password."""
         self._url = url
@@ -51,6 +52,7 @@ class Server:
         self._client = self._connect(url)
         self._cluster: RedisCluster | None = None
         self._met = False
+        self._patient = patient
 
     def ask(self, *command: Argument, key: bytes | None = None) -> Any:
         """Run a command that only reads; `key` says where, in a cluster."""
@@ -156,7 +158,7 @@ class Server:
         return replies
 
     def _retried(self, run: Callable[[], _T], key: bytes | None) -> _T:
-        """Run what only reads until it succeeds; a server that never answered is not waited for."""
+        """Run what only reads until it succeeds or the time is over."""
         deadline = time.monotonic() + self._retry_seconds
         pause = _FIRST_PAUSE_S
         while True:
@@ -172,7 +174,7 @@ class Server:
                 error = gone
             except RedisError as refused:
                 raise self._sentence(refused, key) from None
-            if error is not None and (time.monotonic() + pause > deadline or not self._met):
+            if error is not None and (time.monotonic() + pause > deadline or not (self._met or self._patient)):
                 raise self._sentence(error, key) from None
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -1,11 +1,12 @@
 """`format("headrace")`: what Spark asks for first, and who answers."""
 
 from pyspark.sql import types as t
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from headrace.spark.batch_reader import FilteringBatchReader, StreamBatchReader
 from headrace.spark.options import read_options
 from headrace.spark.projection import default_schema
+from headrace.spark.stream_reader import StreamStreamReader
 
 
 class HeadraceDataSource(DataSource):
@@ -24,3 +25,7 @@ class HeadraceDataSource(DataSource):
         """Read once."""
         options = read_options(self.options, streaming=False)
         return (FilteringBatchReader if options.push_filters else StreamBatchReader)(schema, options)
+
+    def streamReader(self, schema: t.StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
+        """Read what comes."""
+        return StreamStreamReader(schema, read_options(self.options, streaming=True))

@@ -1,0 +1,52 @@
+"""The progress of a query as a consumer group, for everyone who looks with XINFO GROUPS or trims with ACKED.
+
+Nothing is ever delivered through the group, so nothing is pending: what lies up to its last ID is acknowledged, what
+lies behind is not, and `lag` is what the query has still to read.
+
+The group also pins `startingId=latest`. Spark asks for the first offset again when the first batch has failed, and by
+then "latest" is later: the group remembers what it was.
+"""
+
+from typing import Any
+
+from headrace.core.stream_id import StreamID
+from headrace.spark.errors import CommandRefused
+from headrace.spark.offsets import Mark
+from headrace.spark.servers import Server
+
+
+class ProgressGroup:
+    """A group of the same name on every stream that a query reads."""
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+
+    def create(self, server: Server, key: bytes, mark: Mark) -> None:
+        """Make the group at a position, unless it is there; the stream exists."""
+        try:
+            server.tell("XGROUP", "CREATE", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
+        except CommandRefused as refused:
+            if "BUSYGROUP" not in str(refused):
+                raise
+
+    def position(self, server: Server, key: bytes) -> Mark | None:
+        """Return where the group is; None where there is none."""
+        for reply in server.ask("XINFO", "GROUPS", key, key=key):
+            group: dict[bytes, Any] = dict(zip(reply[::2], reply[1::2], strict=True))
+            if group[b"name"] == self._name:
+                return Mark(StreamID.parse(group[b"last-delivered-id"]), group.get(b"entries-read"))
+        return None
+
+    def publish(self, server: Server, key: bytes, mark: Mark) -> None:
+        """Move the group to where the query is; a stream that is gone has no groups."""
+        try:
+            server.tell("XGROUP", "SETID", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
+        except CommandRefused as refused:
+            if "NOGROUP" in str(refused):
+                self.create(server, key, mark)
+            elif "requires the key to exist" not in str(refused):
+                raise
+
+
+def _entries_read(mark: Mark) -> tuple[str | int, ...]:
+    return () if mark.added is None else ("ENTRIESREAD", mark.added)

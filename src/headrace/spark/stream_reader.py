@@ -1,0 +1,235 @@
+"""Reading streams as they grow: `spark.readStream.format("headrace")`.
+
+    latestOffset(start, limit)   how far the next batch goes: one cheap command where nothing is new
+    partitions(start, end)       what each task reads; here lost entries are noticed
+    read(partition)              by ranges of IDs: again and again the same
+    commit(end)                  the group is moved; Spark calls it one batch late
+
+One process of the driver runs all but `read`, for the life of a query. Spark asks for the initial offset twice, and
+once more in a new process when the first batch did not succeed: it is remembered here, and "latest" by the group.
+
+Streams that appear later (of a pattern, or named and not there yet) are read from where the options say; from their
+beginning, where those say "latest".
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as t
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from headrace.core.stream_id import MIN_ID
+from headrace.spark.batch_reader import estimate
+from headrace.spark.connecting import Connections
+from headrace.spark.losses import lost_between, report_loss
+from headrace.spark.offsets import Mark, Place, from_json, to_json
+from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
+from headrace.spark.planning import SlicesPartition, plan_partitions, resolve_keys
+from headrace.spark.progress_group import ProgressGroup
+from headrace.spark.projection import projection_for
+from headrace.spark.streams import Slice, StreamState
+
+_LOOK_AROUND_S: Final = 1.0  # new streams of a pattern, and streams made anew, are noticed after so long
+
+States = dict[Place, StreamState | None]
+
+
+class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The entries that came since the last batch."""
+
+    def __init__(self, schema: t.StructType, options: ReadOptions) -> None:
+        self._options = options
+        self._projection = projection_for(schema, options)
+        self._connections = Connections(options.server)
+        self._group = None if options.group is None else ProgressGroup(options.group)
+        self._initial: dict[Place, Mark] | None = None
+        self._until: dict[Place, Mark] | None = None  # where AvailableNow ends
+        self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
+        self._looked_around = 0.0
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
+        """Return where a query without a checkpoint begins."""
+        if self._initial is None:
+            states = self._describe(resolve_keys(self._options, self._connections))
+            self._initial = {place: self._beginning(place, state) for place, state in states.items()}
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limit of one batch; one of bytes is kept to beside one of entries."""
+        if self._options.entries_per_trigger is None and self._options.bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.bytes_per_trigger)
+        return ReadMaxRows(self._options.entries_per_trigger or DEFAULT_ENTRIES_PER_TRIGGER)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember how far the streams go now."""
+        states = self._describe(resolve_keys(self._options, self._connections))
+        self._until = {place: Mark.after(state) for place, state in states.items() if state is not None}
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return how far the streams go, so that progress shows the lag."""
+        return to_json(self._seen) if self._seen else None
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return how far the next batch goes."""
+        marks = from_json(start)
+        if not self._worth_a_look(marks):
+            return start
+        keys = list(self._until) if self._until is not None else resolve_keys(self._options, self._connections)
+        states = self._describe(list(dict.fromkeys([*marks, *keys])))
+        starts = {place: self._start_of(place, marks.get(place), state) for place, state in states.items()}
+        ends: dict[Place, Mark] = {}
+        for place, state in states.items():
+            begin = starts[place]
+            if begin is not None:
+                ends[place] = self._end_of(place, begin, state)
+                self._seen[place] = Mark.after(state, begin.life) if state is not None else begin
+        self._limit(starts, ends, states, limit)
+        for place, end in ends.items():
+            # A stream made anew that the limit leaves nothing of stays where it was.
+            if place in marks and end.life != marks[place].life and end.id == MIN_ID:
+                ends[place] = marks[place]
+        return to_json(ends)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Divide what lies between two offsets."""
+        begins, ends = from_json(start), from_json(end)
+        ranges: dict[Place, tuple[Mark, Mark]] = {}
+        for place, mark in ends.items():
+            begin = begins.get(place) or self._first_mark(place)
+            if begin.life < mark.life:
+                begin = Mark(MIN_ID, None, mark.life)
+            if begin.id < mark.id:
+                ranges[place] = (begin, mark)
+        states = self._describe(list(ranges))
+        slices: list[Slice] = []
+        for place, (begin, mark) in ranges.items():
+            state = states[place]
+            lost = lost_between(begin, mark, state)
+            report_loss(lost, place[1], begin, fail=self._options.fail_on_data_loss)
+            if state is not None and state.first_id is not None and state.first_id <= mark.id:
+                first, last = begin.id.successor(), min(mark.id, state.last_id)
+                known = None if begin.added is None or mark.added is None else mark.added - begin.added
+                entries = estimate(state, first, last) if known is None else max(1, known)
+                slices.append(Slice(*place, first, last, entries))
+        return plan_partitions(slices, self._options, self._connections)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the entries of a task's slices."""
+        assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
+        for part in partition.slices:
+            yield from self._connections.transport(part.server).read(part, self._projection)
+        self._connections.close()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Publish that everything up to `end` is done."""
+        if self._group is not None:
+            for (server, key), mark in from_json(end).items():
+                self._group.publish(self._connections.server(server), key, mark)
+
+    def _worth_a_look(self, marks: dict[Place, Mark]) -> bool:
+        """Whether there may be anything new; asked some 90 times a second by an idle query."""
+        now = time.monotonic()
+        if self._until is not None or now - self._looked_around > _LOOK_AROUND_S:
+            self._looked_around = now
+            return True
+        for server in range(len(self._connections)):
+            here = {key: mark.id for (place, key), mark in marks.items() if place == server}
+            if here and self._connections.transport(server).behind(here):
+                return True
+        return False
+
+    def _describe(self, places: list[Place]) -> States:
+        states: States = {}
+        for server in range(len(self._connections)):
+            keys = [key for place, key in places if place == server]
+            if keys:
+                found = self._connections.transport(server).describe(keys)
+                states.update(((server, key), state) for key, state in zip(keys, found, strict=True))
+        return states
+
+    def _beginning(self, place: Place, state: StreamState | None) -> Mark:
+        """Return where a stream is read from that is there when the query begins."""
+        server, key = self._connections.server(place[0]), place[1]
+        mark = self._first_mark(place, state)
+        if isinstance(self._options.starting.of(key), Latest) and state is not None:
+            pinned = None if self._group is None else self._group.position(server, key)
+            mark = pinned or Mark.after(state)
+        if self._group is not None and state is not None:
+            self._group.create(server, key, mark)
+        return mark
+
+    def _first_mark(self, place: Place, state: StreamState | None = None) -> Mark:
+        """Return where a stream is read from that the query has not seen."""
+        starting = self._options.starting.of(place[1])
+        if isinstance(starting, Latest) or starting == MIN_ID:
+            return Mark.before(state) if state is not None else Mark(MIN_ID)
+        return Mark(starting.predecessor())
+
+    def _start_of(self, place: Place, mark: Mark | None, state: StreamState | None) -> Mark | None:
+        """Return where the next batch begins in a stream; None: it is not read yet."""
+        if mark is None:
+            if state is None or state.first_id is None:
+                return None
+            begin = self._first_mark(place, state)
+            if self._group is not None:
+                self._group.create(self._connections.server(place[0]), place[1], begin)
+            return begin
+        if state is not None and mark.belongs_to(state):
+            return mark
+        seen = self._seen.pop(place, mark)
+        if seen.life == mark.life and seen.id > mark.id:
+            lost = None if seen.added is None or mark.added is None else seen.added - mark.added
+            report_loss(lost, place[1], mark, fail=self._options.fail_on_data_loss)
+        return mark if state is None else Mark.before(state, mark.life + 1)
+
+    def _end_of(self, place: Place, begin: Mark, state: StreamState | None) -> Mark:
+        """Return how far a stream can be read."""
+        if state is None or state.last_id <= begin.id:
+            return begin
+        end = Mark.after(state, begin.life)
+        if self._until is None:
+            return end
+        until = self._until.get(place)
+        if until is None or begin.life or until.id <= begin.id:
+            return begin
+        return min(end, until, key=lambda mark: mark.id)
+
+    def _limit(
+        self, starts: dict[Place, Mark | None], ends: dict[Place, Mark], states: States, limit: ReadLimit
+    ) -> None:
+        """Cut the ends to what one batch may have, each stream in proportion to what it holds."""
+        if isinstance(limit, ReadAllAvailable):
+            return
+        entries = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_per_trigger
+        waiting: dict[Place, int] = {}
+        for place, end in ends.items():
+            begin, state = starts[place], states[place]
+            if begin is not None and state is not None and state.first_id is not None and begin.id < end.id:
+                known = None if begin.added is None or end.added is None else end.added - begin.added
+                waiting[place] = max(1, estimate(state, begin.id.successor(), end.id) if known is None else known)
+        total = sum(waiting.values())
+        if size is None and (entries is None or total <= entries):
+            return
+        for place, count in waiting.items():
+            begin, state = starts[place], states[place]
+            assert begin is not None  # noqa: S101  (only those that are read are waiting)
+            assert state is not None  # noqa: S101
+            part = Slice(*place, begin.id.successor(), ends[place].id, count)
+            share = None if entries is None else max(1, entries * count // total)
+            room = None if size is None else max(1, size * count // total)
+            reached = self._connections.transport(place[0]).advance(part, share, room)
+            if reached is not None:
+                # Entries that were deleted on the way were added too, and are not counted here.
+                exact = begin.added is not None and state.max_deleted_id <= begin.id
+                added = (begin.added or 0) + reached[1] if exact else None
+                ends[place] = Mark(reached[0], added, begin.life)

@@ -1,0 +1,314 @@
+"""The streaming reader, called as Spark calls it: offsets as JSON, late commits, new readers after a crash."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import types as t
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from headrace.spark.errors import DataLost
+from headrace.spark.options import read_options
+from headrace.spark.stream_reader import StreamStreamReader
+from spark_frames import url_of
+
+SCHEMA = t.StructType().add("_key", t.StringType()).add("_id", t.StringType())
+
+
+class Query:
+    """What Spark does with a reader, without Spark. `checkpoint` survives a crash."""
+
+    def __init__(self, server: redis.Redis, **options: str) -> None:
+        starting = {} if "startingTimestamp" in options else {"startingId": "earliest"}
+        self.options = {"url": url_of(server), "keys": "s"} | starting | options
+        self.checkpoint: list[dict[str, Any]] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Start, or start again after a crash."""
+        self.reader = StreamStreamReader(SCHEMA, read_options(self.options, streaming=True))
+        self.reader._looked_around = float("-inf")  # a new process looks around at once; so do tests, at every batch
+
+    def batch(self, limit: ReadLimit | None = None) -> list[tuple[str, str]]:
+        """Run one micro-batch to its end, and return its rows."""
+        start = self.checkpoint[-1] if self.checkpoint else self.reader.initialOffset()
+        self.reader._looked_around = float("-inf")
+        end = json.loads(json.dumps(self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit())))
+        if self.checkpoint:
+            self.reader.commit(self.checkpoint[-1])
+        rows = list(self.rows(start, end))
+        self.checkpoint.append(end)
+        return rows
+
+    def rows(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        for partition in self.reader.partitions(start, end):
+            for batch in self.reader.read(partition):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def add(server: redis.Redis, *ids: str, key: str = "s") -> list[tuple[str, str]]:
+    return [(key, server.xadd(key, {"a": 1}, id=id).decode()) for id in ids]
+
+
+def test_each_batch_has_what_came_since_the_last(server: redis.Redis) -> None:
+    query = Query(server)
+    assert query.batch() == []
+    first = add(server, "1-1", "1-2", "2-0")
+    assert query.batch() == first
+    assert query.batch() == []
+    assert query.batch() == []
+    query.begin()
+    second = add(server, "2-1", "9-0")
+    assert query.batch() == second
+
+
+def test_the_offset_of_an_idle_query_stays_the_same_text(server: redis.Redis) -> None:
+    add(server, "1-1")
+    add(server, "1-1", key="t")
+    query = Query(server, keys="*")
+    query.batch()
+    for _ in range(3):
+        query.batch()
+    assert len({json.dumps(offset) for offset in query.checkpoint}) == 1
+
+
+def test_a_limit_of_entries_is_kept_to_and_everything_comes_in_order(server: redis.Redis) -> None:
+    expected = add(server, *(f"{n}-0" for n in range(1, 251)))
+    query = Query(server, maxEntriesPerTrigger="40")
+    batches = [query.batch() for _ in range(8)]
+    assert [len(batch) for batch in batches] == [40, 40, 40, 40, 40, 40, 10, 0]
+    assert [row for batch in batches for row in batch] == expected
+    assert query.checkpoint[-1]["0"]["s"]["added"] == 250
+
+
+def test_a_limit_of_bytes_is_kept_to(redis_server: redis.Redis) -> None:
+    for number in range(1, 21):
+        redis_server.xadd("s", {"v": "x" * 99}, id=f"{number}-0")
+    query = Query(redis_server, maxBytesPerTrigger="550")
+    assert [len(query.batch()) for _ in range(5)] == [5, 5, 5, 5, 0]
+    query = Query(redis_server, maxBytesPerTrigger="550", maxEntriesPerTrigger="3")
+    assert len(query.batch()) == 3
+    query = Query(redis_server, maxBytesPerTrigger="1")
+    assert len(query.batch()) == 1
+
+
+def test_streams_share_a_limit_in_proportion_and_none_starves(server: redis.Redis) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 301)), key="many")
+    add(server, "1-0", key="few")
+    query = Query(server, keys="many,few", maxEntriesPerTrigger="50")
+    batch = query.batch()
+    assert ("few", "1-0") in batch
+    assert len(batch) <= 51
+
+
+def test_availablenow_ends_where_it_began(server: redis.Redis) -> None:
+    expected = add(server, "1-0", "2-0", "3-0")
+    query = Query(server, maxEntriesPerTrigger="2", keys="*")
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.batch() == expected[:2]
+    later = add(server, "4-0")
+    add(server, "1-0", key="new")
+    assert query.batch() == expected[2:]
+    assert query.batch() == []
+    assert query.checkpoint[-1] == query.checkpoint[-2]
+    query.begin()
+    assert sorted(query.batch(ReadAllAvailable())) == sorted([*later, ("new", "1-0")])
+
+
+def test_new_streams_of_a_pattern_are_read_from_their_beginning(server: redis.Redis) -> None:
+    add(server, "1-0")
+    query = Query(server, keys="*", startingId="latest")
+    assert query.batch() == []
+    more, fresh = add(server, "2-0"), add(server, "1-0", "1-1", key="t")
+    assert sorted(query.batch()) == sorted(more + fresh)
+
+
+def test_a_named_stream_that_comes_later(server: redis.Redis) -> None:
+    query = Query(server, startingId="latest")
+    assert query.batch() == []
+    expected = add(server, "1-0", "2-0")
+    assert query.batch() == expected
+
+
+def test_where_a_query_begins(server: redis.Redis) -> None:
+    add(server, "1-0", "2-0", "3-0", "4-0")
+    assert Query(server, startingId="(2-0").batch() == [("s", "3-0"), ("s", "4-0")]
+    assert Query(server, startingTimestamp="1970-01-01T00:00:00.004Z").batch() == [("s", "4-0")]
+    assert Query(server, startingId='{"s": "3"}').batch() == [("s", "3-0"), ("s", "4-0")]
+
+
+def test_trimming_what_was_read_is_no_loss(server: redis.Redis) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 11)))
+    query = Query(server)
+    query.batch()
+    add(server, "11-0", "12-0")
+    server.xtrim("s", minid="11-0", approximate=False)
+    assert query.batch() == [("s", "11-0"), ("s", "12-0")]
+    server.xtrim("s", 0, approximate=False)
+    assert query.batch() == []
+
+
+def test_a_stream_that_was_trimmed_before_the_query_began_lost_nothing(server: redis.Redis) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 11)))
+    server.xtrim("s", 3, approximate=False)
+    assert len(Query(server).batch()) == 3
+    assert len(Query(server, maxEntriesPerTrigger="2").batch()) == 2
+
+
+def test_trimming_what_was_not_read_is_an_error_that_counts(server: redis.Redis) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 11)))
+    query = Query(server, maxEntriesPerTrigger="4")
+    query.batch()
+    server.xtrim("s", minid="8-0", approximate=False)
+    with pytest.raises(DataLost, match=r"3 entries were trimmed or deleted from stream 's' after 4-0 before the query"):
+        query.batch()
+
+
+def test_without_failondataloss_the_count_is_a_warning(server: redis.Redis, caplog: pytest.LogCaptureFixture) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 11)))
+    query = Query(server, maxEntriesPerTrigger="4", failOnDataLoss="false")
+    query.batch()
+    server.xtrim("s", minid="8-0", approximate=False)
+    assert query.batch() == [("s", "8-0"), ("s", "9-0"), ("s", "10-0")]
+    assert "3 entries were trimmed or deleted" in caplog.text
+
+
+def test_single_entries_that_were_deleted_are_no_loss(server: redis.Redis) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 11)))
+    query = Query(server, maxEntriesPerTrigger="4")
+    query.batch()
+    server.xdel("s", "5-0", "7-0")
+    assert query.batch() == [("s", f"{n}-0") for n in (6, 8, 9, 10)]
+    server.xtrim("s", 0, approximate=False)
+    assert query.batch() == []
+
+
+def test_a_stream_deleted_and_made_anew_is_read_from_its_beginning(server: redis.Redis) -> None:
+    add(server, "5-0", "6-0")
+    query = Query(server)
+    query.batch()
+    server.delete("s")
+    assert query.batch() == []
+    assert query.batch() == []
+    expected = add(server, "1-0", "2-0")
+    assert query.batch() == expected
+    query.begin()
+    expected = add(server, "3-0")
+    assert query.batch() == expected
+    assert query.checkpoint[-1]["0"]["s"] == {"id": "3-0", "added": 3, "life": 1}
+
+
+def test_a_stream_deleted_while_it_had_unread_entries_is_a_loss(server: redis.Redis) -> None:
+    add(server, "1-0", "2-0", "3-0")
+    query = Query(server, maxEntriesPerTrigger="1")
+    query.batch()
+    server.delete("s")
+    with pytest.raises(DataLost, match="2 entries were trimmed or deleted"):
+        query.batch()
+
+
+def test_a_batch_that_is_repeated_after_a_crash_has_the_same_rows(server: redis.Redis) -> None:
+    add(server, "1-0", "2-0", "3-0")
+    query = Query(server)
+    query.batch()
+    add(server, "4-0", "5-0")
+    start = query.checkpoint[-1]
+    end = query.reader.latestOffset(start, ReadAllAvailable())
+    add(server, "6-0")
+    query.begin()
+    assert list(query.rows(start, end)) == [("s", "4-0"), ("s", "5-0")]
+    assert list(query.rows(start, start)) == []
+    assert list(query.rows(end, start)) == []
+
+
+def test_latest_is_pinned_by_the_group(server: redis.Redis) -> None:
+    add(server, "1-0")
+    query = Query(server, startingId="latest", group="spark")
+    initial = query.reader.initialOffset()
+    assert initial == query.reader.initialOffset()
+    expected = add(server, "2-0")
+    query.begin()
+    assert query.reader.initialOffset() == initial
+    assert query.batch() == expected
+
+
+def test_progress_is_visible_as_a_group(server: redis.Redis) -> None:
+    add(server, *(f"{n}-0" for n in range(1, 11)))
+    query = Query(server, group="spark", maxEntriesPerTrigger="4")
+
+    def group() -> tuple[bytes, int, int]:
+        [found] = server.xinfo_groups("s")
+        return found["last-delivered-id"], found["lag"], found["pending"]
+
+    query.batch()
+    assert group() == (b"0-0", 10, 0)
+    query.batch()
+    assert group() == (b"4-0", 6, 0)
+    query.batch()
+    assert group() == (b"8-0", 2, 0)
+    assert query.reader.reportLatestOffset() == {"0": {"s": {"id": "10-0", "added": 10}}}
+
+
+def test_keys_that_are_no_text_survive_the_checkpoint(redis_server: redis.Redis) -> None:
+    redis_server.xadd(b"k\xff", {"a": 1}, id="1-0")
+    query = Query(redis_server, keys="*")
+    assert query.batch() == [(r"k\xff", "1-0")]
+    redis_server.xadd(b"k\xff", {"a": 1}, id="2-0")
+    assert query.batch() == [(r"k\xff", "2-0")]
+
+
+def test_an_idle_query_asks_one_command_each_time(redis_server: redis.Redis) -> None:
+    for key in "abc":
+        add(redis_server, "1-0", key=key)
+    query = Query(redis_server, keys="a,b,c")
+    query.batch()
+    query.reader._looked_around = float("inf")
+    redis_server.config_resetstat()
+    for _ in range(5):
+        assert query.reader.latestOffset(query.checkpoint[-1], ReadAllAvailable()) == query.checkpoint[-1]
+    counted = {name: stats["calls"] for name, stats in redis_server.info("commandstats").items()}
+    assert {name: calls for name, calls in counted.items() if name.startswith("cmdstat_x")} == {"cmdstat_xread": 5}
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from("ab"), st.integers(1, 30)),
+        st.tuples(st.just("batch"), st.just(""), st.integers(1, 20)),
+        st.tuples(st.just("trim read"), st.sampled_from("ab"), st.just(0)),
+        st.tuples(st.just("delete read"), st.sampled_from("ab"), st.integers(0, 5)),
+        st.tuples(st.just("crash"), st.just(""), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(actions=ACTIONS)
+def test_whatever_happens_every_entry_comes_once_and_in_order(server: redis.Redis, actions: list[Any]) -> None:
+    server.flushall()
+    query = Query(server, keys="*", group="g")
+    added: list[tuple[str, str]] = []
+    read: list[tuple[str, str]] = []
+    clock = 0
+    for action, key, number in [*actions, ("batch", "", 10**6)]:
+        mine = [id for name, id in read if name == key]
+        if action == "add":
+            for _ in range(number):
+                clock += 1
+                added += add(server, f"{clock}-0", key=key)
+        elif action == "batch":
+            query.options["maxEntriesPerTrigger"] = str(number)
+            query.reader._options = read_options(query.options, streaming=True)
+            read += query.batch()
+        elif action == "trim read" and mine:
+            server.xtrim(key, minid=mine[-1], approximate=False)
+        elif action == "delete read" and mine:
+            server.xdel(key, *mine[-number:])
+        elif action == "crash":
+            query.begin()
+    for key in "ab":
+        assert [id for name, id in read if name == key] == [id for name, id in added if name == key]

@@ -1,0 +1,128 @@
+"""Streaming queries on a real Spark: checkpoints, limits, servers that restart, streams that come and go."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from ports import free_port
+from spark_frames import await_answer, rows, url_of
+
+SCHEMA = "_key string, _id string, n int"
+
+
+def fill(server: redis.Redis, key: str, first: int, last: int) -> None:
+    with server.pipeline(transaction=False) as pipeline:
+        for number in range(first, last + 1):
+            pipeline.xadd(key, {"n": number})
+        pipeline.execute()
+
+
+def numbers(found: list[tuple[object, ...]], key: str) -> list[object]:
+    return [number for name, _, number in found if name == key]
+
+
+def test_available_now_to_parquet_and_on_from_the_checkpoint(
+    spark: SparkSession, redis_server: redis.Redis, tmp_path: Path
+) -> None:
+    def run(last: int) -> list[int]:
+        frame = (
+            spark.readStream.format("headrace")
+            .options(url=url_of(redis_server), keys="s*", startingId="earliest", maxEntriesPerTrigger=400, group="lake")
+            .schema(SCHEMA)
+            .load()
+        )
+        query = (
+            frame.writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "lake"))
+        )
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+        found = sorted(rows(spark.read.schema(SCHEMA).parquet(str(tmp_path / "lake"))), key=lambda row: row[2])
+        assert numbers(found, "s") == list(range(1, last + 1))
+        return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+    fill(redis_server, "s", 1, 1000)
+    assert run(1000) == [400, 400, 200]
+    fill(redis_server, "s", 1001, 1100)
+    assert run(1100) == [100]
+    [group] = redis_server.xinfo_groups("s")
+    assert (group["lag"], group["pending"]) == (100, 0)
+
+
+@pytest.fixture
+def restartable(tmp_path: Path) -> Iterator[Callable[[], redis.Redis]]:
+    """Start a Headrace server on one port and directory; called again, kill it and start it anew."""
+    port = free_port()
+    running: list[subprocess.Popen[bytes]] = []
+    client = redis.Redis(port=port, protocol=2)
+
+    def start() -> redis.Redis:
+        if running:
+            running[-1].send_signal(signal.SIGKILL)
+            running[-1].wait(10)
+        command = [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--appendonly", "yes"]
+        running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL))
+        await_answer(client)
+        return client
+
+    yield start
+    client.close()
+    for process in running:
+        process.kill()
+        process.wait(10)
+
+
+def test_a_running_query_sees_new_streams_and_survives_a_server_that_restarts(
+    spark: SparkSession, restartable: Callable[[], redis.Redis], tmp_path: Path
+) -> None:
+    server = restartable()
+    fill(server, "s:1", 1, 50)
+    frame = (
+        spark.readStream.format("headrace")
+        .options(url=url_of(server), keys="s:*", startingId="earliest")
+        .schema(SCHEMA)
+        .load()
+    )
+    query: StreamingQuery = (
+        frame.writeStream.format("memory")
+        .queryName("seen")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        assert numbers(rows(spark.table("seen")), "s:1") == list(range(1, 51))
+        fill(server, "s:2", 1, 20)
+        server = restartable()
+        fill(server, "s:1", 51, 60)
+        server.xtrim("s:1", minid="0-1", approximate=False)
+        until(query, spark, "seen", 80)
+        server.delete("s:2")
+        until(query, spark, "seen", 80)
+        fill(server, "s:2", 21, 25)
+        until(query, spark, "seen", 85)
+        found = rows(spark.table("seen"))
+        assert numbers(found, "s:1") == list(range(1, 61))
+        assert numbers(found, "s:2") == list(range(1, 26))
+    finally:
+        query.stop()
+
+
+def until(query: StreamingQuery, spark: SparkSession, table: str, count: int) -> None:
+    """Let a query run until its sink has so many rows."""
+    for _ in range(200):
+        if query.exception() is not None:
+            raise AssertionError(str(query.exception()))
+        if spark.table(table).count() >= count:
+            return
+        query.awaitTermination(0.2)
+    pytest.fail(f"{spark.table(table).count()} rows after 40 s, expected {count}")
