@@ -1,11 +1,13 @@
 """Options: every bad one is refused with one sentence that names it and its value."""
 
 import pytest
+from pyspark.sql import types as t
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.errors import BadOption
-from headrace.spark.options import LATEST, read_options
+from headrace.spark.options import LATEST, read_options, write_options
 from headrace.spark.projection import default_schema
+from headrace.spark.writers import StreamsStreamWriter
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,25 @@ def test_names_in_any_case_and_keys_with_commas() -> None:
     assert options.starting.of(b"a") == StreamID(5, 1)
     assert options.starting.of(b"d") is LATEST
     assert read_options({"keys": "a"}, streaming=False).starting.of(b"a") == MIN_ID
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"key": None}, "option 'key' a stream is named by the option key or by keyColumn, and neither is given"),
+        ({"keyColumn": "id"}, "option 'key' is 's': a stream is named by the option key or by keyColumn, and both"),
+        ({"key": None, "keyColumn": "id"}, "option 'keyColumn' is 'id': the column is bigint, expected string"),
+        ({"idColumn": "x"}, "option 'idColumn' is 'x': there is no such column; there are id, text"),
+        ({"fieldsColumn": "id"}, "option 'fieldsColumn' is 'id': the column is bigint, expected a map"),
+        ({"partitions": "3"}, "option 'partitions' is '3': goes together with partitionBy"),
+        ({"maxlen": "5", "minid": "1"}, "option 'minid' is '1': trim by maxlen or by minid, not by both"),
+        ({"startingId": "1"}, "option 'startingId' is '1': is an option for reading"),
+        ({"url": "redis://a,redis://b"}, "option 'url' is 'redis://a,redis://b': name one server to write to"),
+    ],
+)
+def test_a_bad_option_for_writing_is_one_sentence(options: dict[str, str | None], expected: str) -> None:
+    given = {name: value for name, value in ({"key": "s"} | options).items() if value is not None}
+    schema = t.StructType().add("id", t.LongType()).add("text", t.StringType())
+    with pytest.raises(BadOption) as refused:
+        StreamsStreamWriter(schema, write_options(given))
+    assert str(refused.value).startswith(expected)

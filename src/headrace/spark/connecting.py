@@ -1,7 +1,8 @@
-"""Which transport a server gets: packed nodes where it has them, XRANGE everywhere else."""
+"""Which way to read and to write a server gets: packed nodes where it has them, XRANGE and XADD everywhere else."""
 
 from collections.abc import Callable
 
+from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
 from headrace.spark.errors import BadOption
 from headrace.spark.options import ServerOptions
 from headrace.spark.servers import Server
@@ -34,6 +35,10 @@ class Connections:
         if place not in self._transports:
             self._transports[place] = self._choose(self.server(place))
         return self._transports[place]
+
+    def delivery(self, trimming: Trimming) -> Delivery:
+        """Return how the first server is written to."""
+        return XAddDelivery(self.server(0), trimming)
 
     def close(self) -> None:
         """Close every connection."""

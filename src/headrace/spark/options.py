@@ -209,12 +209,12 @@ class _Given:
     ) -> None:
         self._values = {name.lower(): value for name, value in given.items()}
         names = {name.lower(): name for name in known}
-        others = {name.lower() for name in elsewhere}
+        others = {name.lower(): name for name in elsewhere}
         for name, value in self._values.items():
             if name in names or name in _SPARKS_OWN or "." in name:
                 continue
             if name in others:
-                raise BadOption(name, value, f"is an option for {elsewhere_is}")
+                raise BadOption(others[name], value, f"is an option for {elsewhere_is}")
             near = get_close_matches(name, names, n=1)
             hint = f"did you mean {names[near[0]]}?" if near else f"the options are {', '.join(sorted(known))}"
             raise BadOption(name, value, f"there is no such option; {hint}")

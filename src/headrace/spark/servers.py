@@ -67,14 +67,22 @@ class Server:
         """Run a command that writes, once."""
         return self._explained(lambda: _run(self._node(key), command), key)
 
-    def tell_all(self, key: bytes, commands: Iterable[Command], *, transaction: bool = False) -> list[Any]:
+    def tell_all(self, key: bytes, commands: Iterable[Command]) -> list[Any]:
         """Run commands that write to one key, once, in one round trip; the first error is raised."""
+        replies = self.try_all(key, commands)
+        for reply in replies:
+            if isinstance(reply, RedisError):
+                raise self._sentence(reply, key)
+        return replies
+
+    def try_all(self, key: bytes, commands: Iterable[Command]) -> list[Any]:
+        """Run commands that write to one key, once, in one round trip; errors of commands are replies."""
 
         def run() -> list[Any]:
-            with self._node(key).pipeline(transaction=transaction) as pipeline:
+            with self._node(key).pipeline(transaction=False) as pipeline:
                 for command in commands:
                     _run(pipeline, command)
-                return pipeline.execute()
+                return pipeline.execute(raise_on_error=False)
 
         return self._explained(run, key)
 

@@ -1,12 +1,20 @@
 """`format("headrace")`: what Spark asks for first, and who answers."""
 
 from pyspark.sql import types as t
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 from headrace.spark.batch_reader import FilteringBatchReader, StreamBatchReader
-from headrace.spark.options import read_options
+from headrace.spark.errors import BadOption
+from headrace.spark.options import read_options, write_options
 from headrace.spark.projection import default_schema
 from headrace.spark.stream_reader import StreamStreamReader
+from headrace.spark.writers import StreamsBatchWriter, StreamsStreamWriter
 
 
 class HeadraceDataSource(DataSource):
@@ -29,3 +37,18 @@ class HeadraceDataSource(DataSource):
     def streamReader(self, schema: t.StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         """Read what comes."""
         return StreamStreamReader(schema, read_options(self.options, streaming=True))
+
+    def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceWriter:
+        """Append once."""
+        _refuse_overwriting(overwrite=overwrite)
+        return StreamsBatchWriter(schema, write_options(self.options))
+
+    def streamWriter(self, schema: t.StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Append what comes."""
+        _refuse_overwriting(overwrite=overwrite)
+        return StreamsStreamWriter(schema, write_options(self.options))
+
+
+def _refuse_overwriting(*, overwrite: bool) -> None:
+    if overwrite:
+        raise BadOption("mode", "overwrite", "a stream is only appended to: use append, and delete the key before")
