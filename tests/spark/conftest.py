@@ -1,8 +1,11 @@
 """A real Spark for the tests, one session for all of them, and servers to read from."""
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,7 +16,8 @@ from pyspark.sql import DataFrameReader, SparkSession
 
 from headrace.spark.errors import NoJava
 from headrace.spark.java import prepare_java
-from spark_frames import url_of
+from ports import free_port
+from spark_frames import await_answer, url_of
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +64,26 @@ def source(spark: SparkSession, server: redis.Redis) -> Callable[..., DataFrameR
         return spark.read.format("headrace").option("url", url_of(server)).options(**options)
 
     return reader
+
+
+@pytest.fixture
+def restartable(tmp_path: Path) -> Iterator[Callable[[], redis.Redis]]:
+    """Start a Headrace server on one port and directory; called again, kill it and start it anew."""
+    port = free_port()
+    running: list[subprocess.Popen[bytes]] = []
+    client = redis.Redis(port=port, protocol=2)
+
+    def start() -> redis.Redis:
+        if running:
+            running[-1].send_signal(signal.SIGKILL)
+            running[-1].wait(10)
+        command = [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--appendonly", "yes"]
+        running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL))
+        await_answer(client)
+        return client
+
+    yield start
+    client.close()
+    for process in running:
+        process.kill()
+        process.wait(10)

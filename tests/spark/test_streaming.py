@@ -1,9 +1,6 @@
 """Streaming queries on a real Spark: checkpoints, limits, servers that restart, streams that come and go."""
 
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +8,7 @@ import redis
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from ports import free_port
-from spark_frames import await_answer, rows, url_of
+from spark_frames import rows, url_of
 
 SCHEMA = "_key string, _id string, n int"
 
@@ -56,29 +52,6 @@ def test_available_now_to_parquet_and_on_from_the_checkpoint(
     assert run(1100) == [100]
     [group] = redis_server.xinfo_groups("s")
     assert (group["lag"], group["pending"]) == (100, 0)
-
-
-@pytest.fixture
-def restartable(tmp_path: Path) -> Iterator[Callable[[], redis.Redis]]:
-    """Start a Headrace server on one port and directory; called again, kill it and start it anew."""
-    port = free_port()
-    running: list[subprocess.Popen[bytes]] = []
-    client = redis.Redis(port=port, protocol=2)
-
-    def start() -> redis.Redis:
-        if running:
-            running[-1].send_signal(signal.SIGKILL)
-            running[-1].wait(10)
-        command = [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--appendonly", "yes"]
-        running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL))
-        await_answer(client)
-        return client
-
-    yield start
-    client.close()
-    for process in running:
-        process.kill()
-        process.wait(10)
 
 
 def test_a_running_query_sees_new_streams_and_survives_a_server_that_restarts(

@@ -70,7 +70,8 @@ class RdbFileReader:
 
     `limits` are for the nodes of streams that grow later. `now_ms` says which fields of hashes have expired. The
     checksum is compared at the end, unless verify_checksum has been asked before: `verify=False`. Bytes behind the end
-    are refused, unless the file is a `preamble` that an append-only file goes on after.
+    are refused, unless the file is a `preamble` that an append-only file goes on after. `start` is a `position` between
+    two records, to read on from there; the keys are then said to be of database 0 until the next one is chosen.
     """
 
     def __init__(
@@ -81,11 +82,12 @@ class RdbFileReader:
         now_ms: int = 0,
         verify: bool = True,
         preamble: bool = False,
+        start: int = HEADER_SIZE,
     ) -> None:
         self.version = read_version(source)
         self.aux: dict[bytes, bytes] = {}
         """The auxiliary fields that were read so far; all of them stand before the first key."""
-        self._reader = RdbReader(source, HEADER_SIZE)
+        self._reader = RdbReader(source, start)
         self._limits = limits
         self._now_ms = now_ms
         self._verify = verify

@@ -7,10 +7,11 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from headrace.core.stream_id import MIN_ID, StreamID
-from headrace.spark.connecting import Connections
+from headrace.spark.connecting import Connections, Readable
+from headrace.spark.files import Files
 from headrace.spark.filters import Narrowing
 from headrace.spark.options import Latest, ReadOptions
-from headrace.spark.planning import SlicesPartition, plan_partitions, resolve_keys
+from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.projection import projection_for
 from headrace.spark.streams import Slice, StreamState
 
@@ -21,31 +22,31 @@ class StreamBatchReader(DataSourceReader):
     def __init__(self, schema: t.StructType, options: ReadOptions) -> None:
         self._options = options
         self._projection = projection_for(schema, options)
-        self._connections = Connections(options.server)
+        self._readable: Readable = Connections(options.server) if options.path is None else Files(options.path)
         self._narrowing = Narrowing(self._projection.id_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look where the streams begin and end now, and divide that."""
         slices: list[Slice] = []
         by_server: dict[int, list[bytes]] = {}
-        for place, key in resolve_keys(self._options, self._connections):
+        for place, key in self._readable.resolve(self._options.keys):
             if self._narrowing.admits(key):
                 by_server.setdefault(place, []).append(key)
         for place, keys in by_server.items():
-            for key, state in zip(keys, self._connections.transport(place).describe(keys), strict=True):
+            for key, state in zip(keys, self._readable.transport(place).describe(keys), strict=True):
                 if state is not None and state.first_id is not None:
                     first, last = self._range(key, state)
                     if first <= last:
-                        slices.append(Slice(place, key, first, last, estimate(state, first, last)))
+                        slices.append(Slice(place, key, first, last, estimate(state, first, last), state.origin))
         # Spark takes an empty list for a source that does not divide, and reads one partition without a value.
-        return plan_partitions(slices, self._options, self._connections) or [SlicesPartition(())]
+        return plan_partitions(slices, self._options, self._readable) or [SlicesPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the entries of a task's slices."""
         assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
         for part in partition.slices:
-            yield from self._connections.transport(part.server).read(part, self._projection)
-        self._connections.close()
+            yield from self._readable.transport(part.server).read(part, self._projection)
+        self._readable.close()
 
     def _range(self, key: bytes, state: StreamState) -> tuple[StreamID, StreamID]:
         starting, ending = self._options.starting.of(key), self._options.ending.of(key)

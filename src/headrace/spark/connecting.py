@@ -1,12 +1,33 @@
 """Which way to read and to write a server gets: packed nodes where it has them, XRANGE and XADD everywhere else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
 from headrace.spark.errors import BadOption
 from headrace.spark.options import ServerOptions
 from headrace.spark.servers import Server
 from headrace.spark.transport import Transport, XRangeTransport
+
+_MAGIC: Final = frozenset(b"*?[\\")
+
+
+class Readable(Protocol):
+    """Servers, or files, that streams are read from."""
+
+    def resolve(self, names: Sequence[bytes]) -> list[tuple[int, bytes]]:
+        """Return the streams that names and patterns stand for now, with the place of the server of each."""
+
+    def transport(self, place: int) -> Transport:
+        """Return how the server at a place is read."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+def is_pattern(name: bytes) -> bool:
+    """Whether a name stands for many."""
+    return not _MAGIC.isdisjoint(name)
 
 
 class Connections:
@@ -29,6 +50,20 @@ class Connections:
         if place not in self._servers:
             self._servers[place] = Server(self._options.urls[place], self._options.retry_seconds, patient=self._patient)
         return self._servers[place]
+
+    def resolve(self, names: Sequence[bytes]) -> list[tuple[int, bytes]]:
+        """Return the streams that names and patterns stand for now.
+
+        A name without a pattern is there whether the stream exists or not; with several servers, each may have it.
+        """
+        found: dict[tuple[int, bytes], None] = {}
+        for place in range(len(self)):
+            for name in names:
+                if is_pattern(name):
+                    found.update(((place, key), None) for key in self.server(place).matching_streams(name))
+                else:
+                    found[place, name] = None
+        return list(found)
 
     def transport(self, place: int) -> Transport:
         """Return how the server at a place is read."""

@@ -15,12 +15,11 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from headrace.spark.connecting import Connections
+from headrace.spark.connecting import Readable
 from headrace.spark.options import ReadOptions
 from headrace.spark.streams import Slice
 
 _WORTH_A_TASK: Final = 10_000
-_MAGIC: Final = frozenset(b"*?[\\")
 
 
 @dataclass
@@ -30,7 +29,7 @@ class SlicesPartition(InputPartition):
     slices: tuple[Slice, ...]
 
 
-def plan_partitions(slices: list[Slice], options: ReadOptions, connections: Connections) -> list[SlicesPartition]:
+def plan_partitions(slices: list[Slice], options: ReadOptions, readable: Readable) -> list[SlicesPartition]:
     """Make tasks of slices."""
     total = sum(part.entries for part in slices)
     if not slices or not total:
@@ -43,7 +42,7 @@ def plan_partitions(slices: list[Slice], options: ReadOptions, connections: Conn
     cut: list[Slice] = []
     for part in slices:
         parts = -(-part.entries // share)
-        cut += connections.transport(part.server).split(part, parts) if parts > 1 else [part]
+        cut += readable.transport(part.server).split(part, parts) if parts > 1 else [part]
     return list(_put_together(cut, share))
 
 
@@ -58,23 +57,3 @@ def _put_together(slices: list[Slice], share: int) -> Iterable[SlicesPartition]:
         entries += part.entries
     if together:
         yield SlicesPartition(tuple(together))
-
-
-def resolve_keys(options: ReadOptions, connections: Connections) -> list[tuple[int, bytes]]:
-    """Return the streams that the option `keys` names now, with the server of each.
-
-    A name without a pattern is there whether the stream exists or not; with several servers, each may have it.
-    """
-    found: dict[tuple[int, bytes], None] = {}
-    for place in range(len(connections)):
-        for name in options.keys:
-            if is_pattern(name):
-                found.update(((place, key), None) for key in connections.server(place).matching_streams(name))
-            else:
-                found[place, name] = None
-    return list(found)
-
-
-def is_pattern(name: bytes) -> bool:
-    """Whether a name stands for many."""
-    return not _MAGIC.isdisjoint(name)

@@ -33,7 +33,7 @@ from headrace.spark.connecting import Connections
 from headrace.spark.losses import lost_between, report_loss
 from headrace.spark.offsets import Mark, Place, from_json, to_json
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
-from headrace.spark.planning import SlicesPartition, plan_partitions, resolve_keys
+from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.progress_group import ProgressGroup
 from headrace.spark.projection import projection_for
 from headrace.spark.streams import Slice, StreamState
@@ -59,7 +59,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
         if self._initial is None:
-            states = self._describe(resolve_keys(self._options, self._connections))
+            states = self._describe(self._connections.resolve(self._options.keys))
             self._initial = {place: self._beginning(place, state) for place, state in states.items()}
         return to_json(self._initial)
 
@@ -71,7 +71,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember how far the streams go now."""
-        states = self._describe(resolve_keys(self._options, self._connections))
+        states = self._describe(self._connections.resolve(self._options.keys))
         self._until = {place: Mark.after(state) for place, state in states.items() if state is not None}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -83,7 +83,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         marks = from_json(start)
         if not self._worth_a_look(marks):
             return start
-        keys = list(self._until) if self._until is not None else resolve_keys(self._options, self._connections)
+        keys = list(self._until) if self._until is not None else self._connections.resolve(self._options.keys)
         states = self._describe(list(dict.fromkeys([*marks, *keys])))
         starts = {place: self._start_of(place, marks.get(place), state) for place, state in states.items()}
         ends: dict[Place, Mark] = {}

@@ -14,6 +14,7 @@ class StreamState:
     last_id: StreamID  # the greatest that was ever generated
     max_deleted_id: StreamID
     added: int  # entries over all its life
+    origin: int = 0  # where in a file it stands
 
     @property
     def removed(self) -> int:
@@ -30,3 +31,4 @@ class Slice:
     first: StreamID
     last: StreamID
     entries: int  # about so many; to plan with
+    origin: int = 0  # where in a file the stream stands
