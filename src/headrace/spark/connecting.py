@@ -6,7 +6,9 @@ from typing import Final, Protocol
 from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
 from headrace.spark.errors import BadOption
 from headrace.spark.options import ServerOptions
+from headrace.spark.packed_transport import PackedTransport
 from headrace.spark.servers import Server
+from headrace.spark.staged_delivery import StagedDelivery
 from headrace.spark.transport import Transport, XRangeTransport
 
 _MAGIC: Final = frozenset(b"*?[\\")
@@ -73,7 +75,8 @@ class Connections:
 
     def delivery(self, trimming: Trimming) -> Delivery:
         """Return how the first server is written to."""
-        return XAddDelivery(self.server(0), trimming)
+        server = self.server(0)
+        return StagedDelivery(server, trimming) if self._is_packed(server) else XAddDelivery(server, trimming)
 
     def close(self) -> None:
         """Close every connection."""
@@ -83,9 +86,17 @@ class Connections:
         self._transports.clear()
 
     def _choose(self, server: Server) -> Transport:
+        return PackedTransport(server) if self._is_packed(server) else XRangeTransport(server)
+
+    def _is_packed(self, server: Server) -> bool:
+        """Whether nodes are shipped whole: where the server can, unless the user wants it otherwise."""
+        if self._options.transport == "xrange":
+            return False
+        if server.has_command("HEADRACE"):
+            return True
         if self._options.transport == "packed":
             raise BadOption("transport", "packed", f"{server.name} has no HEADRACE command; leave this option out")
-        return XRangeTransport(server)
+        return False
 
 
 def _of_task(options: ServerOptions) -> Connections:

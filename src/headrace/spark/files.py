@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from typing import Final
 import pyarrow as pa
 
 from headrace.core.errors import HeadraceError
+from headrace.core.packed import take_nodes
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.engine.glob import matcher
@@ -29,12 +29,11 @@ from headrace.formats.rdb_file import MAGIC
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.formats.stream_value import restore_stream
 from headrace.spark.directory_files import append_files_in, load_append_files
-from headrace.spark.entries import raw_columns
 from headrace.spark.errors import UnreadableFile
 from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice, StreamState
 
-_AT_ONCE: Final = 10_000
+_CHUNK_BYTES: Final = 1 << 20
 _DUMP: Final = "dump.rdb"
 
 
@@ -81,7 +80,7 @@ class FileTransport:
         return False
 
     def split(self, part: Slice, parts: int) -> list[Slice]:
-        """Cut a slice at entries, evenly."""
+        """Cut a slice at the borders of nodes."""
         with _explained(self._path):
             ids = [id for id, _ in load_stream(self._path, part.origin, part.key).range(part.first, part.last)]
         share = -(-len(ids) // parts)
@@ -95,9 +94,12 @@ class FileTransport:
     def read(self, part: Slice, projection: Projection) -> Iterator[pa.RecordBatch]:
         """Give the entries of a slice."""
         with _explained(self._path):
-            entries = load_stream(self._path, part.origin, part.key).range(part.first, part.last)
-            while chunk := [(bytes(id), fields) for id, fields in islice(entries, _AT_ONCE)]:
-                yield projection.batch(raw_columns(chunk, projection), part.key)
+            stream = load_stream(self._path, part.origin, part.key)
+            start: StreamID | None = part.first
+            while start is not None:
+                start, nodes = take_nodes(stream, start, part.last, _CHUNK_BYTES)
+                if nodes:
+                    yield projection.decode(nodes, part.first, part.last, part.key)
 
 
 def scan_streams(path: str) -> dict[bytes, StreamState]:

@@ -12,9 +12,11 @@
 array<struct<name, value>> of the same, which keeps repeated fields. Of a field that an entry repeats, a column has the
 last. An `ms` or `seq` over 2^63 - 1, which Spark has no type for, is null; `id` is always whole.
 
-Either transport gives `RawColumns`; what follows is the same for both.
+XRANGE gives `RawColumns`, every value parsed here; nodes are decoded by compiled code, all but the rare types, by the
+same rules.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +25,8 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from headrace.core.stream_id import StreamID
+from headrace.spark.arrow_columns import EntryDecoder
 from headrace.spark.errors import BadOption, BadSchema, Malformed
 from headrace.spark.options import Mode, ReadOptions
 from headrace.spark.parsing import parse_column, supports
@@ -40,6 +44,10 @@ DEFAULT_SCHEMA: Final = t.StructType(
 METADATA: Final = frozenset(DEFAULT_SCHEMA.names)
 
 _MOST: Final = 2**63 - 1
+_DECODED: Final = (
+    *(t.StringType, t.BinaryType, t.ByteType, t.ShortType, t.IntegerType, t.LongType, t.FloatType, t.DoubleType),
+    *(t.BooleanType, t.TimestampType, t.TimestampNTZType),
+)  # what nodes are decoded to at once
 _TEXTS: Final = (t.StringType, t.BinaryType)
 _SHOWN: Final = 60
 
@@ -79,6 +87,7 @@ class Projection:
         """Whether all fields of an entry are asked for."""
         self.id_columns = {column.name: column.metadata for column in self._columns if column.metadata is not None}
         """What metadata is called in this schema."""
+        self._decoder: EntryDecoder | None = None
 
     def batch(self, raw: RawColumns, key: bytes) -> pa.RecordBatch:
         """Make a record batch of entries of one stream."""
@@ -100,6 +109,46 @@ class Projection:
         if malformed is not None and self._mode == "dropmalformed":
             batch = batch.filter(pc.invert(malformed))
         return batch
+
+    def decode(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> pa.RecordBatch:
+        """Make a record batch of the entries of nodes, (master ID, listpack) each, that lie between two IDs."""
+        if self._decoder is None:
+            self._decoder = EntryDecoder(self._packed_schema(), self.id_columns)
+        decoded = self._decoder.decode(nodes, first, last, key)
+        malformed = decoded.malformed
+        arrays: list[pa.Array] = []
+        for column, target, array in zip(self._columns, self._schema, decoded.batch.columns, strict=True):
+            if array.type == target.type:
+                arrays.append(array)
+                continue
+            parsed, bad = parse_column(array, column.spark_type, target.type)
+            arrays.append(parsed)
+            if bad is not None:
+                malformed = bad if malformed is None else pc.or_(malformed, bad)
+        if malformed is not None and self._mode == "failfast":
+            self._name_malformed(nodes, first, last, key)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if malformed is not None and self._mode == "dropmalformed":
+            batch = batch.filter(pc.invert(malformed))
+        return batch
+
+    def _packed_schema(self) -> pa.Schema:
+        """Return what nodes are decoded to: the rare types as bytes, which are then parsed as everywhere."""
+        fields = []
+        for column, target in zip(self._columns, self._schema, strict=True):
+            rare = column.metadata is None and not isinstance(column.spark_type, _DECODED)
+            fields.append(pa.field(target.name, pa.binary()) if rare else target)
+        return pa.schema(fields)
+
+    def _name_malformed(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> None:
+        """Raise for the first malformed value: decode once more, to bytes, because the decoder only says which row."""
+        names = [column.name for column in self._columns if column.metadata is None]
+        schema = pa.schema(
+            [pa.field("", pa.int64()), pa.field(" ", pa.int64()), *((name, pa.binary()) for name in names)]
+        )
+        ms, seq, *values = EntryDecoder(schema, {"": "ms", " ": "seq"}).decode(nodes, first, last, key).batch.columns
+        unsigned = pa.uint64()
+        self.batch(RawColumns(ms.cast(unsigned), seq.cast(unsigned), values, None, None, None), key)
 
 
 def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:

@@ -32,6 +32,10 @@ class _Writing:
         self._connections = Connections(options.server)
         self._trimming = Trimming(options.maxlen, options.minid)
 
+    def meet(self) -> None:
+        """Find out whether the server answers, and how it is written to."""
+        self._connections.delivery(self._trimming)
+
     def write_part(self, batches: Iterator[pa.RecordBatch], of: BatchOf, partition: int) -> Written:
         part = self._connections.delivery(self._trimming).part(of, partition)
         for batch in batches:
@@ -54,6 +58,7 @@ class StreamsBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, schema: t.StructType, options: WriteOptions) -> None:
         self._writing = _Writing(schema, options)
+        self._writing.meet()
         self._of = BatchOf(f"write-{uuid4()}", 0, streaming=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

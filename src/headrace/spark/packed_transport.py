@@ -1,0 +1,78 @@
+"""How entries travel from Headrace: as the nodes that they are kept in, decoded by the task.
+
+split      HEADRACE SPLITS: at the borders of nodes, counted, no entry is read
+advance    the same; where less than a node is wanted, entries are read and counted
+read       HEADRACE NODES, a megabyte at a time, from ID to ID
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.core.stream_id import MIN_ID, StreamID
+from headrace.spark.arrow_columns import EntryDecoder
+from headrace.spark.projection import Projection
+from headrace.spark.streams import Slice
+from headrace.spark.transport import XRangeTransport
+
+_CHUNK_BYTES: Final = 1 << 20
+_FINENESS: Final = 8  # parts that a budget is made of, so that it is used up but for an eighth
+_MOST_PARTS: Final = 65_536  # that a server cuts into
+_COUNTER: Final = EntryDecoder(pa.schema([pa.field("ms", pa.int64())]), {"ms": "ms"})
+
+
+class PackedTransport(XRangeTransport):
+    """The commands that only Headrace has."""
+
+    def split(self, part: Slice, parts: int) -> list[Slice]:
+        """Cut at the borders of nodes."""
+        found = self._splits(part, parts)
+        return [replace(part, first=first, last=last, entries=entries) for first, last, entries, _ in found]
+
+    def advance(self, part: Slice, entries: int | None, size: int | None) -> tuple[StreamID, int] | None:
+        """Count whole nodes, as long as the budget lasts."""
+        whole = self._splits(part, 1)
+        if not whole:
+            return None
+        _, _, all_entries, all_bytes = whole[0]
+        before = self._entries_before(part)
+        shares = max(
+            1 if entries is None else -(-all_entries // entries),
+            1 if size is None else -(-all_bytes // size),
+        )
+        if shares == 1:
+            return None
+        count, used = -before, 0
+        reached: StreamID | None = None
+        for _, last, held, weight in self._splits(part, shares * _FINENESS):
+            if (entries is not None and count + held > entries) or (size is not None and used + weight > size):
+                break
+            count, used, reached = count + held, used + weight, last
+        if reached is None or count <= 0:
+            return super().advance(part, entries, size)
+        return None if reached == part.last else (reached, count)
+
+    def read(self, part: Slice, projection: Projection) -> Iterator[pa.RecordBatch]:
+        """Take nodes, and decode them."""
+        start: bytes | None = bytes(part.first)
+        while start is not None:
+            command = ("HEADRACE", "NODES", part.key, start, bytes(part.last), "COUNT", _CHUNK_BYTES)
+            start, nodes = self._server.ask(*command, key=part.key)
+            if nodes:
+                yield projection.decode(nodes, part.first, part.last, part.key)
+
+    def _splits(self, part: Slice, parts: int) -> list[tuple[StreamID, StreamID, int, int]]:
+        wanted = max(1, min(parts, _MOST_PARTS))
+        command = ("HEADRACE", "SPLITS", part.key, bytes(part.first), bytes(part.last), wanted)
+        found = self._server.ask(*command, key=part.key)
+        return [(StreamID.parse(first), StreamID.parse(last), entries, size) for first, last, entries, size in found]
+
+    def _entries_before(self, part: Slice) -> int:
+        """Count what the first node holds before the slice; SPLITS counts it with the rest."""
+        command = ("HEADRACE", "NODES", part.key, bytes(part.first), bytes(part.first), "COUNT", 1)
+        _, nodes = self._server.ask(*command, key=part.key)
+        if not nodes or part.first == MIN_ID:
+            return 0
+        return _COUNTER.decode(nodes, MIN_ID, part.first.predecessor()).batch.num_rows  # type: ignore[no-any-return]
