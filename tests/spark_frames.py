@@ -1,7 +1,5 @@
 """What the Spark tests ask of frames and errors."""
 
-import time
-
 import redis
 from pyspark.sql import DataFrame
 
@@ -21,15 +19,3 @@ def sentence(error: BaseException) -> str:
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:
     """Collect a frame as plain tuples."""
     return [tuple(row) for row in frame.collect()]
-
-
-def await_answer(client: redis.Redis) -> None:
-    """Return once a server that was started answers."""
-    for _ in range(400):
-        try:
-            client.ping()
-        except redis.ConnectionError:
-            time.sleep(0.025)
-        else:
-            return
-    raise AssertionError("the server does not answer")

@@ -29,7 +29,7 @@ def main(url: str, directory: Path, once: bool) -> None:
     spark.sparkContext.setLogLevel("OFF")
     source = (
         spark.readStream.format("headrace")
-        .options(url=url, keys="in:*", startingId="earliest", maxEntriesPerTrigger=1000, minPartitions=3)
+        .options(url=url, keys="in:*", startingId="earliest", maxEntriesPerTrigger=3000, minPartitions=3)
         .schema("_key string, n long")
         .load()
     )

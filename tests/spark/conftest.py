@@ -17,7 +17,8 @@ from pyspark.sql import DataFrameReader, SparkSession
 from headrace.spark.errors import NoJava
 from headrace.spark.java import prepare_java
 from ports import free_port
-from spark_frames import await_answer, url_of
+from spark_frames import url_of
+from starting import wait_for
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +80,7 @@ def restartable(tmp_path: Path) -> Iterator[Callable[[], redis.Redis]]:
             running[-1].wait(10)
         command = [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--appendonly", "yes"]
         running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL))
-        await_answer(client)
+        wait_for(running[-1], client)
         return client
 
     yield start
