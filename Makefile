@@ -12,7 +12,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 PYTHON_SOURCES := $(shell find src -name '*.py')
 
-.PHONY: setup demo test test-long test-asan lint format bench docs dist clean help
+.PHONY: setup demo test test-spark test-long test-asan lint format bench docs dist clean help
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ $(VENV)/java: | $(VENV)/compiled
 
 test: setup  ## the tests
 	$(BIN)/python -m pytest
+
+test-spark: setup  ## the tests that need a running Spark, which takes some minutes
+	HEADRACE_SPARK=1 $(BIN)/python -m pytest tests/spark
 
 test-long: setup  ## the same tests at campaign length
 	HEADRACE_LONG=1 $(BIN)/python -m pytest --timeout 7200
