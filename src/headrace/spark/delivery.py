@@ -24,6 +24,7 @@ _AT_ONCE: Final = 1000  # commands in one round trip
 _IDMP_SINCE: Final = (8, 6)
 _IDMP_WINDOW: Final = 10_000  # idempotent IDs that a server remembers of one producer, at most
 _IDMP_SECONDS: Final = 86_400  # for how long, at most
+_PASSING_GROUP: Final = "headrace-spark"
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,8 @@ class _XAddPart:
             if rows.ids is not None:
                 self._append_with_ids(rows.key, chunk)
             else:
-                self._server.tell_all(rows.key, self._commands(rows.key, chunk))
                 self._remember_longer(rows.key)
+                self._server.tell_all(rows.key, self._commands(rows.key, chunk))
             self._written.parts[rows.key] = 0
 
     def finish(self) -> Written:
@@ -136,9 +137,22 @@ class _XAddPart:
             yield ("XADD", key, *once, *trimming, "*", *fields)
 
     def _remember_longer(self, key: bytes) -> None:
-        """Make the stream remember producers as long and as far as it can, once it exists."""
-        if self._remembers and self._written.parts.get(key) is None:
-            self._server.tell("XCFGSET", key, "IDMP-DURATION", _IDMP_SECONDS, "IDMP-MAXSIZE", _IDMP_WINDOW, key=key)
+        """Make the stream remember producers as long and as far as it can.
+
+        Before the first entry, because a changed setting makes it forget them all, and XCFGSET needs a stream: a group
+        that comes and goes makes one.
+        """
+        if not self._remembers or key in self._written.parts:
+            return
+        setting: Command = ("XCFGSET", key, "IDMP-DURATION", _IDMP_SECONDS, "IDMP-MAXSIZE", _IDMP_WINDOW)
+        try:
+            self._server.tell(*setting, key=key)
+        except CommandRefused as refused:
+            if "no such key" not in str(refused):
+                raise
+            begun: Command = ("XGROUP", "CREATE", key, _PASSING_GROUP, "0", "MKSTREAM")
+            self._server.try_all(key, [begun, ("XGROUP", "DESTROY", key, _PASSING_GROUP)])
+            self._server.tell(*setting, key=key)
 
     def _append_with_ids(self, key: bytes, chunk: list[tuple[bytes | None, list[bytes]]]) -> None:
         """Add entries with IDs; one that the stream has already is left out, because a task may run again."""
