@@ -146,6 +146,7 @@ def test_fields_with_the_names_of_metadata(source: Source, server: redis.Redis) 
         ("v int not null", "column 'v' is NOT NULL, but an entry may lack any field: declare it nullable"),
     ],
 )
+@pytest.mark.usefixtures("spark")  # which reads the DDL
 def test_a_schema_that_a_stream_cannot_fill_is_one_sentence(schema: str, expected: str) -> None:
     with pytest.raises(BadSchema) as refused:
         projection_for(t.StructType.fromDDL(schema), read_options({"keys": "s"}, streaming=False))
