@@ -2,7 +2,11 @@
 
 import socket
 
+import redis
+
 from server.raw_client import encode
+
+Effect = tuple[int, list[bytes]]
 
 
 class ReplicationFeed:
@@ -47,3 +51,22 @@ class ReplicationFeed:
             size = int(self._file.readline()[1:])
             words.append(self._file.read(size + 2)[:-2])
         return words
+
+
+def changes(server: redis.Redis) -> int:
+    """How many changes a server has counted."""
+    return int(server.info("persistence")["rdb_changes_since_last_save"])
+
+
+def alike(expected: list[Effect], found: list[Effect]) -> bool:
+    """Tell whether effects are the same but for names in another case, and for times taken from a clock."""
+    return len(expected) == len(found) and all(
+        theirs[0] == ours[0] and len(theirs[1]) == len(ours[1]) and all(map(same_word, theirs[1], ours[1]))
+        for theirs, ours in zip(expected, found, strict=True)
+    )
+
+
+def same_word(theirs: bytes, ours: bytes) -> bool:
+    if theirs.upper() == ours.upper():
+        return True
+    return theirs.isdigit() and ours.isdigit() and len(theirs) >= 13 and abs(int(theirs) - int(ours)) < 2_000

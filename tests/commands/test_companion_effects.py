@@ -6,12 +6,11 @@ the same data, whatever chance chose and whoever waited. And who watches a key l
 
 import copy
 import random
-from collections.abc import Iterator
 
 import pytest
 import redis
 from in_process import InProcess
-from replication_feed import ReplicationFeed
+from replication_feed import ReplicationFeed, alike, changes
 
 from campaign import LONG, SEED
 from differential.companion_commands import Command, CompanionCommands
@@ -24,37 +23,6 @@ NOON = 1_700_000_000_000
 
 CHANCE = {b"spop", b"srandmember", b"hrandfield", b"zrandmember"}
 WAITING = {b"blpop", b"brpop", b"blmove", b"brpoplpush", b"blmpop", b"bzpopmin", b"bzpopmax", b"bzmpop"}
-
-Effect = tuple[int, list[bytes]]
-
-
-@pytest.fixture
-def feed(redis_server: redis.Redis) -> Iterator[ReplicationFeed]:
-    """What the redis-server propagates; it expires a key only where it stumbles on it, so that all comes in order."""
-    redis_server.config_set("repl-diskless-sync", "no")
-    redis_server.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-    feed = ReplicationFeed(int(redis_server.connection_pool.connection_kwargs["port"]))
-    yield feed
-    feed.close()
-    redis_server.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "1")
-
-
-def changes(server: redis.Redis) -> int:
-    return int(server.info("persistence")["rdb_changes_since_last_save"])
-
-
-def alike(expected: list[Effect], found: list[Effect]) -> bool:
-    """Tell whether effects are the same but for names in another case, and for times taken from a clock."""
-    return len(expected) == len(found) and all(
-        theirs[0] == ours[0] and len(theirs[1]) == len(ours[1]) and all(map(same_word, theirs[1], ours[1]))
-        for theirs, ours in zip(expected, found, strict=True)
-    )
-
-
-def same_word(theirs: bytes, ours: bytes) -> bool:
-    if theirs.upper() == ours.upper():
-        return True
-    return theirs.isdigit() and ours.isdigit() and len(theirs) >= 13 and abs(int(theirs) - int(ours)) < 2_000
 
 
 def write(writer: CompanionCommands, chance: random.Random) -> Command:

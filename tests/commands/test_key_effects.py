@@ -1,55 +1,22 @@
 """What commands on keys hand over to be repeated, and how many changes they count, is what redis-server 7.0.15 does."""
 
 import random
-from collections.abc import Iterator
 
-import pytest
 import redis
 from in_process import InProcess
 from key_commands import Command, KeyCommands
-from replication_feed import ReplicationFeed
+from replication_feed import Effect, ReplicationFeed, alike, changes
 
 from campaign import LONG, SEED
 from server.raw_client import RawClient
 
 COMMANDS = 20_000 if LONG else 1_500
 
-Effect = tuple[int, list[bytes]]
-
-
-@pytest.fixture
-def feed(redis_server: redis.Redis) -> Iterator[ReplicationFeed]:
-    """What the redis-server propagates; it expires a key only where it stumbles on it, so that all comes in order."""
-    redis_server.config_set("repl-diskless-sync", "no")
-    redis_server.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-    feed = ReplicationFeed(int(redis_server.connection_pool.connection_kwargs["port"]))
-    yield feed
-    feed.close()
-    redis_server.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "1")
-
-
-def changes(server: redis.Redis) -> int:
-    return int(server.info("persistence")["rdb_changes_since_last_save"])
-
-
-def alike(expected: list[Effect], found: list[Effect]) -> bool:
-    """Tell whether effects are the same but for names in another case, and for times taken from a clock."""
-    return len(expected) == len(found) and all(
-        theirs[0] == ours[0] and len(theirs[1]) == len(ours[1]) and all(map(same_word, theirs[1], ours[1]))
-        for theirs, ours in zip(expected, found, strict=True)
-    )
-
 
 def without_conditions(effect: Effect) -> Effect:
     """Leave out that an expiry was set under conditions, which Redis repeats although they were met."""
     database, command = effect
     return database, command[:3] if command[0].upper() == b"PEXPIREAT" else command
-
-
-def same_word(theirs: bytes, ours: bytes) -> bool:
-    if theirs.upper() == ours.upper():
-        return True
-    return theirs.isdigit() and ours.isdigit() and len(theirs) >= 13 and abs(int(theirs) - int(ours)) < 2_000
 
 
 def test_random_key_commands_have_the_effects_of_redis(redis_server: redis.Redis, feed: ReplicationFeed) -> None:

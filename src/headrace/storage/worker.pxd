@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
 from headrace.core.memory cimport byte_t
 
@@ -28,7 +28,6 @@ cdef class Worker:
     cdef bint finished                  # it is done and not collected yet: seen without asking the system
     cdef int error                      # an errno; 0: done
     cdef bint sync_failed               # it was the sync that failed
-    cdef readonly uint64_t sync_ns      # how long the sync took
 
     cdef int submit(self, int file, const byte_t *data, size_t size, bint sync) except -1
     cdef int submit_at(

@@ -35,15 +35,6 @@ cdef extern from "<poll.h>" nogil:
     int poll(pollfd *files, unsigned long count, int timeout_ms)
     short POLLIN
 
-cdef extern from "<time.h>" nogil:
-    ctypedef int clockid_t
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int clock_gettime(clockid_t clock, timespec *when)
-    clockid_t CLOCK_MONOTONIC
-
-
 cdef int write_all(int file, const byte_t *data, size_t size) noexcept nogil:
     """Write everything; 0, or the errno of what went wrong after some of it may have been written."""
     cdef Py_ssize_t written
@@ -73,12 +64,6 @@ cdef int write_all_at(int file, const byte_t *data, size_t size, int64_t offset)
     return 0
 
 
-cdef uint64_t monotonic_ns() noexcept nogil:
-    cdef timespec when
-    clock_gettime(CLOCK_MONOTONIC, &when)
-    return <uint64_t>when.tv_sec * 1000000000 + <uint64_t>when.tv_nsec
-
-
 @cython.final
 cdef class Worker:
     """See the module."""
@@ -95,7 +80,6 @@ cdef class Worker:
             self.work()
 
     cdef void work(self) noexcept nogil:
-        cdef uint64_t began
         while True:
             while sem_wait(&self.wake) != 0:
                 pass                    # a signal
@@ -104,11 +88,9 @@ cdef class Worker:
             self.sync_failed = False
             self.error = write_all(self.file, self.data, self.size) if self.offset < 0 else self.write_there()
             if self.error == 0 and self.sync:
-                began = monotonic_ns()
                 if fdatasync(self.file) != 0:
                     self.error = errno
                     self.sync_failed = True
-                self.sync_ns = monotonic_ns() - began
             self.finished = True
             write(self.signalled, b"!", 1)
 
