@@ -16,6 +16,7 @@ import pytest
 import headrace
 from campaign import LONG
 from headrace.core.stream_id import StreamID
+from headrace.embedded.database import Database
 from headrace.embedded.errors import CannotOpen, DatabaseClosed, Refused
 from headrace.storage.errors import DirectoryInUse, StorageError
 from server.server_process import ServerProcess, run_to_its_end
@@ -341,7 +342,66 @@ def test_keys_expire_and_everything_else_happens_without_a_call(tmp_path: Path) 
             time.sleep(0.01)
 
 
-def test_an_exception_in_the_middle_of_a_command_does_not_part_memory_from_disk(tmp_path: Path) -> None:
+def use_many_commands(db: Database, chance: random.Random, acknowledged: list[int]) -> None:
+    """Write with commands that are Python inside, and note what was acknowledged."""
+    for _ in range(1000):  # an exception in a finalizer goes no further: it may never come
+        number = acknowledged[0] + 1
+        db.execute("RPUSH", "list", *[number] * 20)
+        acknowledged[0] = number
+        db.execute("ZADD", "scores", chance.random(), chance.randrange(50))
+        db.execute("HSET", "hash", chance.randrange(50), number)
+        db.stream("s").add(number=number)
+
+
+def look(db: Database) -> str:
+    """Everything that `use_many_commands` writes, as text."""
+    return repr(
+        [
+            *(db.execute("LRANGE", "list", 0, -1), db.execute("ZRANGE", "scores", 0, -1, "WITHSCORES")),
+            *(sorted(db.execute("HGETALL", "hash").items()), list(db.stream("s"))),
+        ]
+    )
+
+
+# A process of its own, because a KeyboardInterrupt that nobody catches would end the tests.
+INTERRUPTED = """
+import os, random, signal, sys, threading, time
+import headrace
+from embedded.test_durability import look, use_many_commands
+
+chance, acknowledged, interrupts = random.Random(3), [0], 0
+db = headrace.open(sys.argv[1], appendfsync="no")
+deadline = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < deadline or interrupts < 2:
+    try:
+        threading.Timer(chance.uniform(0.0001, 0.002), os.kill, [os.getpid(), signal.SIGINT]).start()
+        use_many_commands(db, chance, acknowledged)
+        time.sleep(1)
+    except KeyboardInterrupt:
+        interrupts += 1
+print(interrupts, acknowledged[0])
+print(look(db))
+db.close()
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_ctrl_c_waits_until_the_command_is_over(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, tmp_path, "60" if LONG else "1.5"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr
+    counts, picture, restored = ended.stdout.splitlines()
+    interrupts, acknowledged = map(int, counts.split())
+    assert interrupts >= 2
+    assert acknowledged > 0
+    assert restored == "True"
+    with headrace.open(tmp_path) as db:
+        assert look(db) == picture
+        assert len(db.execute("LRANGE", "list", 0, -1)) >= 20 * acknowledged
+
+
+def test_another_exception_in_the_middle_of_a_command_ends_the_database_and_loses_nothing(tmp_path: Path) -> None:
     class Interrupted(BaseException):
         pass
 
@@ -350,37 +410,59 @@ def test_an_exception_in_the_middle_of_a_command_does_not_part_memory_from_disk(
             raise Interrupted
 
     armed = False
-    before = signal.signal(signal.SIGALRM, handle)
-    chance = random.Random(3)
-    interrupts, refusals = 0, set()
+    before = signal.signal(signal.SIGVTALRM, handle)
+    chance, acknowledged, broken = random.Random(3), [0], 0
     try:
-        with headrace.open(tmp_path, appendfsync="no") as db:
-            deadline = time.monotonic() + (60 if LONG else 1.5)
-            while time.monotonic() < deadline:
+        deadline = time.monotonic() + (60 if LONG else 2)
+        while time.monotonic() < deadline or (broken == 0 and time.monotonic() < deadline + 60):
+            with headrace.open(tmp_path, appendfsync="no") as db:
+                items = [int(item) for item in db.execute("LRANGE", "list", 0, -1)]
+                assert acknowledged[0] <= len(items) / 20 <= acknowledged[0] + 1
+                acknowledged[0] = len(items) // 20
+                assert items == [number + 1 for number in range(acknowledged[0]) for _ in range(20)]
                 try:
                     armed = True
-                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.002))
-                    while True:
-                        db.execute("RPUSH", "list", *range(20))
-                        db.execute("LTRIM", "list", -200, -1)
-                        db.execute("ZADD", "scores", chance.random(), chance.randrange(50))
-                        db.stream("s").add(n=1)
+                    signal.setitimer(signal.ITIMER_VIRTUAL, chance.uniform(0.0001, 0.002))
+                    use_many_commands(db, chance, acknowledged)
                 except Interrupted:
                     armed = False
-                    interrupts += 1
-                except Refused as refused:  # until the new base is there
-                    armed = False
-                    refusals.add(refused.code)
-                    time.sleep(0.05)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            while db.execute("INFO", "persistence").find(b"aof_last_write_status:ok") < 0:
-                time.sleep(0.02)
-            picture = (db.execute("LRANGE", "list", 0, -1), db.execute("ZRANGE", "scores", 0, -1, "WITHSCORES"))
-            length = len(db.stream("s"))
+                    if db.closed:  # else it came between two commands
+                        broken += 1
+                        with pytest.raises(DatabaseClosed, match="open it again, which finds all"):
+                            db.stream("s").add(n=1)
     finally:
-        signal.signal(signal.SIGALRM, before)
-    assert interrupts >= 2
-    assert refusals <= {"MISCONF"}
+        signal.signal(signal.SIGVTALRM, before)
+    assert broken
+
+
+def test_readers_that_wait_are_told_when_a_command_was_interrupted(tmp_path: Path) -> None:
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt() -> None:
+        raise Interrupted
+
+    told: list[BaseException] = []
+    db = headrace.open(tmp_path)
+
+    def wait() -> None:
+        try:
+            for _ in db.stream("s").tail():
+                pass
+        except DatabaseClosed as error:
+            told.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while db.redis().info("clients")["blocked_clients"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    db._caller.host.soon(interrupt)
+    with pytest.raises(Interrupted):
+        db.execute("PING")
+    thread.join(60)
+    assert [type(error) for error in told] == [DatabaseClosed]
+    db.close()
     with headrace.open(tmp_path) as db:
-        assert (db.execute("LRANGE", "list", 0, -1), db.execute("ZRANGE", "scores", 0, -1, "WITHSCORES")) == picture
-        assert len(db.stream("s")) == length
+        assert len(db.stream("s")) == 0

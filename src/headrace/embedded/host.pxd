@@ -8,6 +8,7 @@ cpdef enum State:
     OPEN = 0
     CLOSED = 1
     FORKED = 2                          # this process is a child of the one that has opened it
+    BROKEN = 3                          # a command was interrupted: memory may have half of what it does
 
 
 cdef class Host:
@@ -18,6 +19,7 @@ cdef class Host:
     cdef unsigned long owner            # the thread that holds the lock; 0: none
     cdef readonly State state
     cdef bint commit_due                # effects were taken that nobody brings out yet
+    cdef bint interrupt_due             # Ctrl-C came while its thread was inside
     cdef list later                     # functions to call before the lock is given back
     cdef readonly set lines             # that have not ended
     cdef readonly list idle             # lines of `call`, of which none waits for anything
@@ -25,6 +27,8 @@ cdef class Host:
     cdef public object wake             # tells the keeper that its plans have changed
 
     cdef int enter(self) except -1
+    cdef int lock_in(self) except -1
     cdef int settle(self) except -1
+    cdef int settle_all(self) except -1
     cdef int interrupted(self) except -1
     cdef void exit(self) noexcept

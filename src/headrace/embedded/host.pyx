@@ -12,15 +12,18 @@ what other threads do meanwhile is covered by the next sync: group commit, as on
 after it has given back the lock (see `headrace.embedded.line`).
 
 A process that was forked has a copy of the engine that must not write; its state says so before any lock is tried.
+
+Ctrl-C waits until its thread is outside (see `headrace.embedded.interrupts`). Another exception that arrives in the
+middle of a command, from a signal handler of the program's own, leaves memory with half of what the command does. Then
+the database is broken: nobody enters again, and whoever opens the directory anew finds all that was acknowledged.
 """
 
 cimport cython
+from cpython.exc cimport PyErr_SetInterrupt
 from cpython.pythread cimport (
     NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
     PyThread_get_thread_ident, PyThread_release_lock,
 )
-
-from errno import EINTR
 
 from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
 
@@ -54,27 +57,42 @@ cdef class Host:
 
     cdef int enter(self) except -1:
         """Get the engine for this thread alone."""
-        cdef unsigned long thread = PyThread_get_thread_ident()
         if self.state != OPEN:
             raise self.refusal()
+        self.lock_in()
+        if self.state != OPEN:
+            self.exit()
+            raise self.refusal()
+        return 0
+
+    cdef int lock_in(self) except -1:
+        cdef unsigned long thread = PyThread_get_thread_ident()
         if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             if self.owner == thread:
                 raise DatabaseBusy("a signal handler or finalizer cannot use the database that its thread is using: "
                                    "let another thread do it")
             with nogil:
                 PyThread_acquire_lock(self.lock, WAIT_LOCK)
-            if self.state != OPEN:
-                PyThread_release_lock(self.lock)
-                raise self.refusal()
         self.owner = thread
         return 0
 
     cdef void exit(self) noexcept:
+        cdef bint interrupt = self.interrupt_due
+        self.interrupt_due = False
         self.owner = 0
         PyThread_release_lock(self.lock)
+        if interrupt:
+            PyErr_SetInterrupt()        # as if Ctrl-C came now
 
     cdef int settle(self) except -1:
         """Let everything happen that follows from what was done: replies, waiting requests, one commit."""
+        try:
+            return self.settle_all()
+        except BaseException:
+            self.interrupted()
+            raise
+
+    cdef int settle_all(self) except -1:
         while True:
             self.engine.flush_clients()
             if not self.later:
@@ -89,20 +107,37 @@ cdef class Host:
         return 0
 
     cdef int interrupted(self) except -1:
-        """An exception that is not the engine's, such as Ctrl-C, went through a command: nobody knows what it has done.
+        """An exception that is not the engine's went through it: nobody knows what it has done by half.
 
-        Its effects are not known, so that only a new base can say what is in memory now; the store writes one.
+        The effects of commands that were over go to disk, and their replies to whom they belong; then it is the end.
         """
+        if self.state != OPEN:
+            return 0
+        self.state = BROKEN
         self.engine.forget_effects()
-        if self.store is not None and self.store.appends and not self.journal.incomplete:
-            self.journal.lose(EINTR)
+        try:
+            self.journal.drain()
+        finally:
+            for line in list(self.lines):
+                line.break_off()
         return 0
+
+    def postpone_interrupt(self) -> bool:
+        """Where this thread is inside, have Ctrl-C come again when it is not, and say so."""
+        if self.owner != PyThread_get_thread_ident():
+            return False
+        self.interrupt_due = True
+        return True
 
     def refusal(self) -> DatabaseClosed:
         """Say why nobody can enter."""
         if self.state == FORKED:
             return DatabaseClosed("this process was forked from the one that has the database open, and cannot use it: "
                                   "open another here, or let the parent do the work")
+        if self.state == BROKEN:
+            return DatabaseClosed("an exception of a signal handler interrupted a command, of which memory may have half: "
+                                  + ("what was in memory is lost" if self.store is None else
+                                     "close the database and open it again, which finds all that was acknowledged"))
         return DatabaseClosed("the database is closed")
 
     # --- what the engine and the journal ask for ---------------------------------------------------------------
@@ -142,17 +177,21 @@ cdef class Host:
             self.exit()
 
     def close(self, finish) -> None:
-        """Let nobody in any more; `finish` is called while nobody is."""
-        if self.state != OPEN:
+        """Let nobody in any more; `finish` is called while nobody is, and told whether memory is sound."""
+        cdef bint sound
+        if self.state != OPEN and self.state != BROKEN:
             return
-        self.enter()
+        self.lock_in()
         try:
-            self.settle()
-            self.journal.drain()
+            sound = self.state == OPEN
+            if sound:
+                self.settle()
+                self.journal.drain()
+                self.state = CLOSED
+                for line in list(self.lines):
+                    line.end()
             self.state = CLOSED
-            for line in list(self.lines):
-                line.end()
-            finish()
+            finish(sound)
         finally:
             self.exit()
 

@@ -167,6 +167,12 @@ cdef class Line:
             self.host.lines.discard(self)
             self.deliver([])
 
+    def break_off(self) -> None:
+        """The same where the engine can be asked for nothing any more."""
+        if not self.over:
+            self.over = True
+            self.deliver([])
+
     def leave(self) -> None:
         """The owner needs the line no more, whatever it waits for."""
         if not self.over and self.host.state == 0:

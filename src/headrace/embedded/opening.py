@@ -19,6 +19,7 @@ from headrace.embedded.calling import Caller
 from headrace.embedded.database import Database
 from headrace.embedded.errors import CannotOpen
 from headrace.embedded.host import Host
+from headrace.embedded.interrupts import postpone_interrupts, restore_interrupts
 from headrace.embedded.keeper import Keeper
 from headrace.engine.config import ChangeRefused, Config, UnknownSetting
 from headrace.engine.engine import Engine
@@ -60,9 +61,12 @@ def open_database(path: str | os.PathLike[str] | None, settings: dict[str, objec
         if _open_hosts.pop(host, None) is None:
             return
         keeper.stop()
-        host.close(lambda: _finish(host))
+        host.close(lambda sound: _finish(host, sound=sound))
+        if not _open_hosts:
+            restore_interrupts()
 
     _open_hosts[host] = close
+    postpone_interrupts(_open_hosts)
     return Database(Caller(host), None if path is None else host.store.directory.path, close)  # type: ignore[union-attr]
 
 
@@ -99,12 +103,12 @@ def _lock(directory: DataDirectory) -> None:
         ) from None
 
 
-def _finish(host: Host) -> None:
+def _finish(host: Host, *, sound: bool) -> None:
     """Leave the directory; who has asked for save points, and did not have append-only files, gets a last one."""
     store = host.store
     if store is None:
         return
-    if host.engine.config["save"] and not store.appends:
+    if sound and host.engine.config["save"] and not store.appends:
         store.stop_jobs()
         with suppress(CommandError):  # which the log has told
             store.save()
