@@ -135,9 +135,9 @@ cdef class Host:
             return DatabaseClosed("this process was forked from the one that has the database open, and cannot use it: "
                                   "open another here, or let the parent do the work")
         if self.state == BROKEN:
-            return DatabaseClosed("an exception of a signal handler interrupted a command, of which memory may have half: "
-                                  + ("what was in memory is lost" if self.store is None else
-                                     "close the database and open it again, which finds all that was acknowledged"))
+            rest = "what was in memory is lost" if self.store is None else \
+                "close the database and open it again, which finds all that was acknowledged"
+            return DatabaseClosed(f"an exception of a signal handler interrupted a command, which may be half done: {rest}")
         return DatabaseClosed("the database is closed")
 
     # --- what the engine and the journal ask for ---------------------------------------------------------------
