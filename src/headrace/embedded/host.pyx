@@ -137,7 +137,7 @@ cdef class Host:
         if self.state == BROKEN:
             rest = "what was in memory is lost" if self.store is None else \
                 "close the database and open it again, which finds all that was acknowledged"
-            return DatabaseClosed(f"an exception of a signal handler interrupted a command, which may be half done: {rest}")
+            return DatabaseClosed(f"an exception of a signal handler interrupted a command, maybe half way: {rest}")
         return DatabaseClosed("the database is closed")
 
     # --- what the engine and the journal ask for ---------------------------------------------------------------
