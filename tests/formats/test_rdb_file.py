@@ -17,7 +17,7 @@ from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.formats.crc64 import crc64
 from headrace.formats.errors import CorruptPayload, UnsupportedVersion, WrongChecksum
-from headrace.formats.rdb_file import verify_checksum
+from headrace.formats.rdb_file import OWN_FIELD, verify_checksum
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from rdb_samples import FAR_MS, Key, busy_stream, comparable, sample_keys, written
@@ -40,8 +40,8 @@ def entry(type_byte: int, key: bytes, value: bytes) -> bytes:
     return bytes([type_byte]) + string(key) + value
 
 
-def read(data: bytes) -> list[LoadedKey | Skipped]:
-    return list(RdbFileReader(data, now_ms=NOW_MS))
+def read(data: bytes, *, trust_own: bool = False) -> list[LoadedKey | Skipped]:
+    return list(RdbFileReader(data, now_ms=NOW_MS, trust_own=trust_own))
 
 
 def only_key(data: bytes) -> LoadedKey:
@@ -84,10 +84,10 @@ values = (
 keys = st.builds(Key, st.integers(0, 20), texts, values, st.none() | st.integers(0, 2**62))
 
 
-@given(st.lists(keys, unique_by=lambda key: (key.db, key.name)), st.booleans())
-def test_what_was_written_is_read(keys: list[Key], compress: bool) -> None:
+@given(st.lists(keys, unique_by=lambda key: (key.db, key.name)), st.booleans(), st.booleans())
+def test_what_was_written_is_read(keys: list[Key], compress: bool, own: bool) -> None:
     keys.sort(key=lambda key: key.db)
-    loaded = read(written(keys, compress=compress))
+    loaded = read(written(keys, compress=compress, aux={OWN_FIELD: b"1"} if own else None), trust_own=own)
     assert [record._replace(value=comparable(record.value)) for record in loaded] == [
         LoadedKey(key.db, key.name, comparable(key.value), key.expires_ms, None, None) for key in keys
     ]
@@ -417,6 +417,31 @@ def test_every_changed_byte_and_every_cut_is_noticed() -> None:
                 read(bytes(damaged))
         with pytest.raises(CorruptPayload):
             read(data[:at])
+
+
+@pytest.mark.parametrize("field", [b"", b"\xfa" + string(OWN_FIELD) + string(b"1")])
+def test_only_a_whole_file_of_our_own_is_believed_before_it_is_checked(field: bytes) -> None:
+    data = sealed(field, written([Key(0, b"s", busy_stream(), None)], compress=False)[9:-9], version=14)
+    assert len(read(data, trust_own=True)) == 1
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x10
+        with pytest.raises(CorruptPayload):
+            read(bytes(damaged), trust_own=True)
+        with pytest.raises(CorruptPayload):
+            read(data[:at], trust_own=True)
+
+
+def test_a_foreign_file_is_checked_whatever_its_checksum_says() -> None:
+    data = written([Key(0, b"s", busy_stream(), None)], compress=False)
+    refused = 0
+    for at in range(9, len(data) - 9):
+        body = data[9:at] + bytes([data[at] ^ 0x10]) + data[at + 1 : -9]
+        with suppress(CorruptPayload):
+            read(sealed(body, version=14), trust_own=True)
+            continue
+        refused += 1
+    assert refused > 1000
 
 
 def test_without_a_checksum_damage_gives_keys_or_is_refused() -> None:

@@ -473,7 +473,7 @@ def test_a_directory_that_cannot_be_read_is_one_sentence(tmp_path: Path, data: P
     for path in (data / "appendonlydir").iterdir():
         path.chmod(0)
     ended = subprocess.run(
-        [sys.executable, *WITHOUT_OVERRIDE, "serve"],
+        [sys.executable, *WITHOUT_OVERRIDE, "serve", "--port", "0", "--unixsocket", "x"],
         check=False,
         capture_output=True,
         cwd=data,

@@ -133,6 +133,7 @@ ctypedef struct NodeFacts:
 
 
 cdef bint node_well_formed(const byte_t *lp, size_t elements, ID master, NodeFacts *facts) noexcept nogil
+cdef NodeFacts facts_of_node(byte_t *lp, ID master) noexcept nogil
 cdef size_t room_for_entry(const Span *pairs, size_t fields) noexcept nogil
 cdef size_t write_master(byte_t *lp, const Span *pairs, size_t fields) noexcept nogil
 cdef size_t write_entry(byte_t *lp, ID master, ID id, const Span *pairs, size_t fields) noexcept nogil

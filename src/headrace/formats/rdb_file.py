@@ -26,6 +26,8 @@ MAGIC: Final = b"REDIS"
 HEADER_SIZE: Final = 9
 CHECKSUM: Final = Struct("<Q")
 FIRST_CHECKSUM_VERSION: Final = 5
+OWN_FIELD: Final = b"headrace-ver"
+"""The auxiliary field that only our files have."""
 
 _VALKEY_MAGIC: Final = b"VALKEY"
 
@@ -86,6 +88,14 @@ def verify_checksum(source: bytes | bytearray | memoryview) -> bool:
     if body <= HEADER_SIZE or view[body - 1] != Opcode.END:
         raise CorruptPayload(f"offset {len(view)}: the file ends without its end mark; it was cut off or overwritten")
     return check_sum(view, body)
+
+
+def is_whole(source: bytes | bytearray | memoryview) -> bool:
+    """Tell whether a buffer is a whole file and nothing else, by its checksum; without one, nobody knows."""
+    try:
+        return verify_checksum(source)
+    except CorruptPayload:
+        return False
 
 
 def check_sum(view: memoryview, body: int) -> bool:

@@ -5,7 +5,7 @@
         match record:
             case LoadedKey(): …
             case Skipped(): log.warning(str(record))
-    # only now are the keys known to be what was saved
+    # only now are the keys known to be what was saved, unless `trust_own` has asked for that first
 
 What we cannot hold is passed over and told, never left out silently. What cannot even be passed over, because its
 length is not known, ends the reading: so does whatever is wrong. No declared size is believed, and nothing is read
@@ -25,7 +25,16 @@ from headrace.formats.module_value import (
     skip_module_aux,
     skip_module_value,
 )
-from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, HEADER_SIZE, Opcode, check_sum, read_version
+from headrace.formats.rdb_file import (
+    CHECKSUM,
+    FIRST_CHECKSUM_VERSION,
+    HEADER_SIZE,
+    OWN_FIELD,
+    Opcode,
+    check_sum,
+    is_whole,
+    read_version,
+)
 from headrace.formats.rdb_primitives import RdbReader
 from headrace.formats.values import Value, read_value
 
@@ -69,9 +78,11 @@ class RdbFileReader:
     """The keys of a file, in its order; to be walked once.
 
     `limits` are for the nodes of streams that grow later. `now_ms` says which fields of hashes have expired. The
-    checksum is compared at the end, unless verify_checksum has been asked before: `verify=False`. Bytes behind the end
-    are refused, unless the file is a `preamble` that an append-only file goes on after. `start` is a `position` between
-    two records, to read on from there; the keys are then said to be of database 0 until the next one is chosen.
+    checksum is compared at the end, unless verify_checksum has been asked before: `verify=False`. With `trust_own` it
+    is compared at the beginning, and where it matches and we have written the file, the nodes of streams are taken as
+    they are: to check each byte of them once more takes as long as all the rest. Bytes behind the end are refused,
+    unless the file is a `preamble` that an append-only file goes on after. `start` is a `position` between two records,
+    to read on from there; the keys are then said to be of database 0 until the next one is chosen.
     """
 
     def __init__(
@@ -82,6 +93,7 @@ class RdbFileReader:
         now_ms: int = 0,
         verify: bool = True,
         preamble: bool = False,
+        trust_own: bool = False,
         start: int = HEADER_SIZE,
     ) -> None:
         self.version = read_version(source)
@@ -90,7 +102,8 @@ class RdbFileReader:
         self._reader = RdbReader(source, start)
         self._limits = limits
         self._now_ms = now_ms
-        self._verify = verify
+        self._whole = trust_own and is_whole(source)
+        self._verify = verify and not self._whole
         self._preamble = preamble
         self._db = 0
 
@@ -143,6 +156,7 @@ class RdbFileReader:
         if code == Opcode.AUX:
             field, value = reader.strings(2)
             self.aux[field] = value
+            reader.own = self._whole and OWN_FIELD in self.aux
         elif code == Opcode.SELECT:
             self._db = reader.length()
         elif code == Opcode.RESIZE:

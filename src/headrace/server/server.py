@@ -345,13 +345,17 @@ class Server:
             self._loop.stop()
             return
         self.store.progress = None
-        self.journal.schedule = self._loop.call_soon
+        self.journal.schedule = self._after_next_poll
         self.journal.eager = True
         self._loop.add_reader(self.journal.fileno, self.journal.completed)
         keys = sum(len(db) for db in self.engine.databases)
         if keys:
             self.log.notice(f"{keys} keys loaded in {self._loop.time() - began:.3f} seconds")
         self._announce()
+
+    def _after_next_poll(self, callback: Callable[[], None]) -> None:
+        """Call a function when what arrives meanwhile has been read too: what is committed together is synced once."""
+        self._loop.call_soon(self._loop.call_soon, callback)
 
     def _announce(self) -> None:
         where = [f"port {self.config['port']}"] if self._tcp else []

@@ -1,7 +1,6 @@
 from libc.stdint cimport uint64_t
 
-from headrace.core.memory cimport byte_t
-from headrace.storage.worker cimport Worker
+from headrace.storage.worker cimport Buffer, Worker
 
 cdef enum:
     ALWAYS = 0
@@ -11,12 +10,6 @@ cdef enum:
     FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
 
 
-cdef struct Buffer:
-    byte_t *data
-    size_t size
-    size_t capacity
-
-
 cdef class Journal:
     cdef readonly object disk
     cdef readonly object file           # the open increment, as the disk knows it; None: nothing is written
@@ -24,14 +17,14 @@ cdef class Journal:
     cdef int policy
     cdef int selected                   # the database of the last effect in the file; -1: none yet
     cdef Buffer filling                 # effects that nobody writes yet
-    cdef Buffer writing                 # effects that the worker writes, or failed to
+    cdef Buffer refused                 # effects that the disk did not take, sealed; those that are filled come after
     cdef readonly uint64_t position     # bytes of effects taken so far
     cdef readonly uint64_t written      # of these, the system has
     cdef readonly uint64_t synced       # of these, the disk has
     cdef readonly uint64_t safe         # what was replied up to here may leave
     cdef readonly uint64_t size         # bytes in the file
-    cdef readonly bint busy             # the worker has a job …
-    cdef uint64_t job_end               # … that covers effects up to here
+    cdef readonly bint busy             # the worker has something to do, or to tell
+    cdef uint64_t sync_end              # … a sync without a write covers effects up to here
     cdef bint prepared                  # the file is written at places, not at its end: it has zeros …
     cdef uint64_t zeroed                # … from `size` up to here
     cdef public uint64_t room           # how many bytes are filled with zeros at a time; 0: it is written at its end
@@ -55,13 +48,9 @@ cdef class Journal:
         """Whether the worker is done, which the event loop would tell when it has read from all clients."""
         return self.eager and self.busy and self.worker.finished
 
-    cdef inline bint must_wait(self) noexcept:
-        """Whether what was taken cannot be written yet: only under `always` is it the worker that writes."""
-        return self.busy and self.policy == ALWAYS
-
     cdef inline bint is_full(self) noexcept:
         """Whether so much waits for the disk that more should not be taken."""
-        return self.filling.size > FULL and not self.failing
+        return self.position - self.written > FULL and not self.failing
 
     cpdef int take(self, list effects) except -1
     cdef int put(self, list argv) except -1
@@ -70,7 +59,11 @@ cdef class Journal:
     cdef int seal(self) except -1
     cdef int await_room(self, object connection) except -1
     cdef int go_on(self) except -1
-    cdef int begin(self, bint sync) except -1
+    cdef int commit_soon(self) except -1
+    cdef int give(self) except -1
+    cdef int begin_sync(self) except -1
+    cdef int aim(self) except -1
+    cdef int take_back(self) except -1
     cdef int prepare(self) except -1
     cdef int unprepare(self) except -1
     cdef int bring_out(self, bint sync) except -1

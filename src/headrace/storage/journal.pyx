@@ -1,7 +1,7 @@
 # cython: nonecheck=True
 """The journal: effects on their way to the disk, and the replies that wait for them.
 
-    effects ─► filling ─┬─ commit ─► writing ─► worker: write, fdatasync ─► safe ─► replies leave
+    effects ─► filling ─┬─ commit ─► worker: write, fdatasync ─► safe ─► replies leave
                         └─ meanwhile the next batch fills
 
 Under `always`, a reply leaves when every effect before it is on disk. That is group commit: while one batch is written
@@ -25,7 +25,7 @@ bytes that are there already is cheaper than to sync a file that grows: 110 µs 
 difference is larger on a busy one. What was not used is cut when the journal lets go of the file; after a crash,
 recovery cuts it.
 
-When the disk refuses, the effects stay here. Those whose replies were waiting are told that their fate is unknown; then
+When the disk refuses, the effects come back here. Those whose replies waited are told that their fate is unknown; then
 reads go on, while the engine refuses writes, until `retry` has got everything out. After a failed sync nothing may be
 written behind what it should have covered: the system may have dropped it. Then, and when memory was too short to take
 an effect, the journal is `incomplete`, and only a new file behind a new base mends that.
@@ -35,32 +35,21 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 
 from headrace.core.memory cimport byte_t, reallocate, release as free_block
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
 from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
-from headrace.storage.worker cimport Worker, write_all
+from headrace.storage.worker cimport Outcome, Worker, empty, write_all
 
 from contextlib import suppress
 from time import monotonic
-
-cdef enum:
-    KEPT = 1 << 20              # a buffer that grew beyond this is given back when it is empty
 
 cdef size_t GROUP_MAX = <size_t>1 << 40         # what a seal has digits for
 
 cdef dict POLICIES = {"always": ALWAYS, "everysec": EVERYSEC, "no": NEVER}
 cdef list MULTI = [b"MULTI"]
 cdef list EXEC = [b"EXEC"]
-
-
-cdef void empty(Buffer *buffer) noexcept:
-    buffer.size = 0
-    if buffer.capacity > KEPT:
-        free_block(buffer.data)
-        buffer.data = NULL
-        buffer.capacity = 0
 
 
 @cython.final
@@ -79,7 +68,7 @@ cdef class Journal:
 
     def __dealloc__(self):
         free_block(self.filling.data)
-        free_block(self.writing.data)
+        free_block(self.refused.data)
 
     @property
     def fileno(self) -> int:
@@ -89,17 +78,16 @@ cdef class Journal:
     @property
     def buffered(self) -> int:
         """How many bytes the system has not been given yet."""
-        return self.filling.size + self.writing.size
+        return self.position - self.written
 
     # --- files -------------------------------------------------------------------------------------------------
 
     def attach(self, file, size: int) -> None:
         """Write into an open file that has `size` bytes, from now on; what was taken before is out, or in its base."""
-        if self.busy:
-            self.worker.collect()
-            self.busy = False
+        while self.busy:
+            self.busy = self.worker.collect().more
         empty(&self.filling)
-        empty(&self.writing)
+        empty(&self.refused)
         self.file = file
         self.size = size
         self.prepared = False
@@ -167,10 +155,7 @@ cdef class Journal:
             self.incomplete = True
             self.position += 1          # so that the reply is held, and `commit` can disown it
         self.position += self.filling.size - before
-        if not self.scheduled and not self.must_wait() and self.schedule is not None:
-            self.scheduled = True
-            self.schedule(self.commit)
-        return 0
+        return self.commit_soon()
 
     cdef int put(self, list argv) except -1:
         """Append one command to what is filled, behind room for the seal."""
@@ -200,10 +185,16 @@ cdef class Journal:
 
     # --- committing --------------------------------------------------------------------------------------------
 
+    cdef int commit_soon(self) except -1:
+        if not self.scheduled and self.schedule is not None:
+            self.scheduled = True
+            self.schedule(self.commit)
+        return 0
+
     def commit(self) -> None:
         """Bring out what was taken: beside this thread under `always`, else at once."""
         self.scheduled = False
-        if self.must_wait() or self.failing or self.file is None:
+        if self.failing or self.file is None:
             return
         if self.incomplete:
             self.fail(ENOMEM, False)
@@ -212,9 +203,7 @@ cdef class Journal:
         elif self.worker is None:
             self.bring_out(self.policy == ALWAYS)
         elif self.policy == ALWAYS:
-            self.seal()
-            self.filling, self.writing = self.writing, self.filling
-            self.begin(True)
+            self.give()
         else:
             self.write_out()
 
@@ -223,20 +212,35 @@ cdef class Journal:
         put_seal(self.filling.data, self.filling.size - SEAL_SIZE, self.written - self.synced)
         return 0
 
-    cdef int begin(self, bint sync) except -1:
-        """Let the worker write what is in `writing`, and sync."""
-        cdef int64_t to_zero
+    cdef int give(self) except -1:
+        """Let the worker write and sync what is filled."""
+        if not self.busy:
+            if self.room:
+                self.prepare()
+            self.aim()
         self.busy = True
-        self.job_end = self.written + self.writing.size
-        if sync:
-            self.synced_at = monotonic()
-        if self.policy != ALWAYS or self.room == 0 or self.writing.size == 0:
-            return self.worker.submit(self.file, self.writing.data, self.writing.size, sync)
-        self.prepare()
-        to_zero = self.zeroed
-        if self.size + self.writing.size > self.zeroed:
-            to_zero = self.size + self.writing.size + self.room
-        return self.worker.submit_at(self.file, self.writing.data, self.writing.size, self.size, self.zeroed, to_zero)
+        try:
+            self.worker.give(&self.filling)
+        except MemoryError:
+            pass                        # to put it behind what waits; when that is written, the worker can take this
+        return 0
+
+    cdef int begin_sync(self) except -1:
+        """Let the worker sync what was written."""
+        self.aim()
+        self.busy = True
+        self.sync_end = self.written
+        self.synced_at = monotonic()
+        return self.worker.sync()
+
+    cdef int aim(self) except -1:
+        """Tell the worker, who does nothing now, where to write."""
+        self.worker.target.file = self.file
+        self.worker.target.in_place = self.prepared
+        self.worker.target.end = self.size
+        self.worker.target.zeroed = self.zeroed
+        self.worker.target.room = self.room
+        return 0
 
     def write_out(self) -> None:
         """Give the system what was taken, on this thread."""
@@ -256,31 +260,40 @@ cdef class Journal:
         self.go_on()
 
     def completed(self) -> None:
-        """Take the result of the worker's job, and give it the next."""
+        """Take what the worker has done."""
+        cdef Outcome outcome
         if not self.busy:
-            return                      # the event loop saw the result, and `drain` took it first
-        self.worker.collect()
-        self.busy = False
-        if self.worker.error and not self.worker.sync_failed:
-            self.fail(self.worker.error, False)
+            return                      # the event loop saw that there is something, and `drain` took it first
+        outcome = self.worker.collect()
+        self.busy = outcome.more
+        self.size += outcome.written
+        self.written += outcome.written
+        self.syncs += outcome.syncs
+        if not self.busy and self.prepared:
+            self.zeroed = self.worker.target.zeroed
+        if outcome.error:
+            self.take_back()
+            self.fail(outcome.error, outcome.sync_failed)
             return
-        if self.writing.size and self.prepared:
-            self.zeroed = max(<uint64_t>self.worker.zeroed, self.size + self.writing.size)
-        self.size += self.writing.size
-        self.written += self.writing.size
-        empty(&self.writing)
-        if self.worker.error:
-            self.fail(self.worker.error, True)
-            return
-        if self.worker.sync:
-            self.syncs += 1
-            self.synced = self.job_end
-        self.safe = self.synced if self.policy == ALWAYS else self.written
+        if self.policy == ALWAYS:
+            self.synced = self.safe = self.written
+        else:
+            self.synced = self.sync_end
+            self.safe = self.written
         self.release()
         if self.on_synced is not None:
             self.on_synced()
-        self.commit()
+        if self.filling.size:
+            self.commit_soon()
         self.go_on()
+
+    cdef int take_back(self) except -1:
+        """Have what the worker did not write, before what was taken since."""
+        try:
+            self.worker.take_back(&self.refused)
+        except MemoryError:
+            self.incomplete = True
+        return 0
 
     def sync_due(self) -> None:
         """Under `everysec`: sync what was written, where the last time is a second ago."""
@@ -289,7 +302,7 @@ cdef class Journal:
             if self.worker is None:
                 self.bring_out(True)
             else:
-                self.begin(True)
+                self.begin_sync()
 
     def drain(self) -> None:
         """Have everything on disk, whatever the policy, unless the disk fails."""
@@ -303,7 +316,7 @@ cdef class Journal:
             elif self.worker is None:
                 self.bring_out(True)
             else:
-                self.begin(True)
+                self.begin_sync()
 
     cdef int bring_out(self, bint sync) except -1:
         """Write what was taken, and sync, on this thread, through the disk."""
@@ -323,7 +336,7 @@ cdef class Journal:
                 self.synced = self.written
         except OSError as error:
             if not written:
-                self.filling, self.writing = self.writing, self.filling
+                self.filling, self.refused = self.refused, self.filling
             self.fail(error.errno or 0, written)
             return 0
         self.safe = self.synced if self.policy == ALWAYS else self.written
@@ -376,15 +389,15 @@ cdef class Journal:
         try:
             self.unprepare()
             self.disk.truncate(self.file, self.size)
-            self.disk.append(self.file, PyBytes_FromStringAndSize(<char *>self.writing.data, self.writing.size))
+            self.disk.append(self.file, PyBytes_FromStringAndSize(<char *>self.refused.data, self.refused.size))
             written = True
             self.disk.sync(self.file)
         except OSError:
             self.incomplete = self.incomplete or written
             return False
-        self.size += self.writing.size
-        self.written += self.writing.size
-        empty(&self.writing)
+        self.size += self.refused.size
+        self.written += self.refused.size
+        empty(&self.refused)
         self.synced = self.safe = self.written
         self.failing = False
         if self.filling.size:

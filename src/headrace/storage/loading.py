@@ -108,7 +108,8 @@ class Loader:
         now_ms = self._engine.unix_ms()
         loaded = self.loaded
         try:
-            reader = RdbFileReader(source, self._engine.node_limits, now_ms=now_ms, preamble=True)
+            limits = self._engine.node_limits
+            reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True, trust_own=True)
             for record in reader:
                 if isinstance(record, Skipped):
                     loaded.skipped.append(record)

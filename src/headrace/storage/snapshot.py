@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import headrace
 from headrace.engine.engine import Engine
 from headrace.engine.process import resident_bytes
+from headrace.formats.rdb_file import OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
 
@@ -44,6 +46,7 @@ def _write(
             b"ctime": b"%d" % time.time(),
             b"used-mem": b"%d" % resident_bytes(),
             b"aof-base": b"%d" % is_base,
+            OWN_FIELD: headrace.__version__.encode(),
         },
     )
     keys = 0

@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.memory cimport byte_t
 
@@ -9,33 +9,60 @@ cdef extern from "<semaphore.h>" nogil:
     int sem_post(sem_t *semaphore)
     int sem_wait(sem_t *semaphore)
 
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+    int pthread_mutex_init(pthread_mutex_t *mutex, void *attributes)
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+
+cdef struct Buffer:
+    byte_t *data
+    size_t size
+    size_t capacity
+
+
+# Where groups go, and how: the worker's own while it works, else whose it is.
+cdef struct Target:
+    int file
+    bint in_place                       # groups are written at `end`, where zeros are; else they are appended
+    int64_t end
+    int64_t zeroed                      # the file has zeros from `end` up to here
+    int64_t room                        # how many zeros are written at a time
+
+
+# What became of what was given, since somebody last asked.
+cdef struct Outcome:
+    uint64_t written                    # bytes that the system has; without an error, the disk has them
+    uint64_t syncs
+    int error                           # an errno; 0: none
+    bint sync_failed                    # it was the sync that failed
+    bint more                           # it goes on: another outcome will come
+
 
 cdef class Worker:
     cdef sem_t wake
+    cdef pthread_mutex_t lock           # of `inbox`, `finished` and `outcome`
     cdef bint stopping
     cdef int signalled                  # the pipe's end that the thread writes to …
-    cdef readonly int fileno            # … and the one that can be read when a job is done
+    cdef readonly int fileno            # … and the one that can be read when there is an outcome
     cdef object thread
-    # The job.
-    cdef int file
-    cdef const byte_t *data
-    cdef size_t size
-    cdef int64_t offset                 # where to write it; -1: at the end of the file
-    cdef int64_t zeroed                 # the file has zeros from there to here …
-    cdef int64_t to_zero                # … and is to have them up to here
-    cdef bint sync
-    # What became of it.
-    cdef bint finished                  # it is done and not collected yet: seen without asking the system
-    cdef int error                      # an errno; 0: done
-    cdef bint sync_failed               # it was the sync that failed
+    cdef Target target
+    cdef Buffer inbox                   # sealed groups that nobody writes yet
+    cdef Buffer writing                 # those that are written now, or that the disk refused
+    cdef bint finished                  # there is an outcome: seen without asking the system
+    cdef Outcome outcome
 
-    cdef int submit(self, int file, const byte_t *data, size_t size, bint sync) except -1
-    cdef int submit_at(
-        self, int file, const byte_t *data, size_t size, int64_t offset, int64_t zeroed, int64_t to_zero
-    ) except -1
-    cdef int collect(self) except -1
+    cdef int give(self, Buffer *group) except -1
+    cdef int sync(self) except -1
+    cdef Outcome collect(self)
+    cdef int take_back(self, Buffer *refused) except -1
     cdef void work(self) noexcept nogil
-    cdef int write_there(self) noexcept nogil
+    cdef int put_down(self) noexcept nogil
+    cdef bint tell(self, int error, bint sync_failed) noexcept nogil
 
 
+cdef int append(Buffer *buffer, const byte_t *data, size_t size) except -1
+cdef void empty(Buffer *buffer) noexcept
 cdef int write_all(int file, const byte_t *data, size_t size) noexcept nogil
