@@ -1,0 +1,43 @@
+"""Rounds that alternate: what one server does in a round stands beside what the other did a moment before or after.
+
+    round 1:  Headrace, redis-server      round 2:  redis-server, Headrace      round 3:  …
+
+So a machine that gets slower in the middle slows both. All other servers are idle while one is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import redis
+
+from headrace.bench.samples import Finding, Sample, findings
+from headrace.bench.targets import Target
+from headrace.bench.workloads import Workload, refusal
+
+Thing = TypeVar("Thing")
+
+Told = Callable[[str], None]
+"""Is told what is being measured, before each measurement."""
+
+
+def alternated(things: Sequence[Thing], turn: int) -> list[Thing]:
+    """The order of a round."""
+    return list(things)[:: -1 if turn % 2 else 1]
+
+
+def measure(
+    targets: Sequence[Target], workload: Workload, *, rounds: int, seconds: float, told: Told, table: str = ""
+) -> list[Finding]:
+    """Measure a workload on all servers, round by round."""
+    found: dict[str, list[Sample]] = {target.name: [] for target in targets}
+    for turn in range(rounds):
+        for target in alternated(targets, turn):
+            told(f"{workload.name}: {target.name}")
+            try:
+                workload.prepare(target)
+                found[target.name].append(workload.measure(target, seconds))
+            except redis.RedisError as error:
+                raise refusal(error, target, workload) from error
+    return findings(workload.name, table, workload.figures, found)
