@@ -12,7 +12,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 PYTHON_SOURCES := $(shell find src -name '*.py')
 
-.PHONY: setup demo test test-spark test-long test-asan lint format bench docs dist clean help
+.PHONY: setup demo test test-spark test-long test-asan lint format bench bench-quick docs dist clean help
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,12 +81,11 @@ format: setup  ## rewrite the Python sources the way lint wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## the core and the server in figures: their targets, redis-server beside them, the rax beside other ordered indexes
-	$(BIN)/python -m bench.core
-	$(BIN)/python -m bench.ordered_index
-	$(BIN)/python -m bench.server
-	$(BIN)/python -m bench.durable
-	$(BIN)/python -m bench.embedded
+bench: setup  ## everything in figures, beside redis-server and fakeredis: writes docs/benchmarks.md, some 20 minutes
+	$(BIN)/python -m bench
+
+bench-quick: setup  ## one line a workload, in two minutes; fails where a ratio to redis-server is below its floor
+	$(BIN)/python -m bench quick
 
 docs: setup  ## docs/commands.md, from the table of commands
 	$(BIN)/python -m headrace.commands.reference > docs/commands.md

@@ -1,4 +1,4 @@
-"""How fast the core is when Python calls it: one function a measurement, each run in a fresh process.
+"""The core, without a server: how fast it is when Python calls it. One function a measurement, each in a fresh process.
 
 Every loop is the plain `for` that a user would write. Messages, IDs and batches are made before the clock starts;
 what a call returns is dropped at once, as a consumer drops what it has handled.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from bench.harness import Row, median, seconds, spread
+from bench.harness import Row, fresh, median, seconds, spread
+from bench.run import Run
 from headrace.core.group import Group
 from headrace.core.stream import Policy, Stream
 from headrace.core.stream_id import StreamID
@@ -31,10 +32,10 @@ def append_messages(stream: Stream, count: int) -> None:
             append(message, b"*", now_ms)
 
 
-def filled(count: int = ENTRIES) -> Stream:
+def filled() -> Stream:
     """Make a stream to measure other things with."""
     stream = Stream()
-    append_messages(stream, count)
+    append_messages(stream, ENTRIES)
     return stream
 
 
@@ -88,28 +89,6 @@ def append_and_visit() -> list[Row]:
         rate("iterate as Python objects (Stream.range)", iterating, ENTRIES),
         rate("the same from the end", reversing, ENTRIES),
     ]
-
-
-def cost_at(size: int) -> Row:
-    """Measure a message's cost in a stream of this length; short ones often, so that the clock can tell."""
-    repeats = max(5, min(50, 2_000_000 // size)) if size < 10_000_000 else 3
-    appending, visiting = [], []
-    for _ in range(repeats):
-        stream = Stream()
-        appending.append(seconds(append_messages, stream, size))
-        visiting.append(seconds(stream.count))
-    wanted = [
-        StreamID(START_MS + i // A_MILLISECOND, i % A_MILLISECOND)
-        for i in random.Random(1).choices(range(size), k=200_000)
-    ]
-    finding = [seconds(drain, map(stream.get, wanted)) for _ in range(3)]
-    return {
-        "messages": size,
-        "append ns": 1e9 * median(appending) / size,
-        "visit ns": 1e9 * median(visiting) / size,
-        "get by random ID ns": 1e9 * median(finding) / len(wanted),
-        "bytes a message": stream.memory_usage / size,
-    }
 
 
 # --- groups ----------------------------------------------------------------------------------------------------
@@ -204,3 +183,12 @@ def trim_and_delete() -> list[Row]:
         rate(f"delete at random, batches of {BATCH}", measured(delete_all, at_random), ENTRIES),
         rate("copy the stream", measured(Stream.copy), ENTRIES),
     ]
+
+
+def core(run: Run) -> None:
+    """Measure all of them."""
+    rows: list[Row] = []
+    for measure in (append_and_visit, deliver_and_acknowledge, claim_and_list, trim_and_delete):
+        run.told(measure.__name__.replace("_", " "))
+        rows += fresh(measure)
+    run.keep_table("The core, called from Python: million operations a second", rows)

@@ -1,4 +1,4 @@
-"""What every benchmark shares: clean processes, rounds and their median, the machine, and a report.
+"""What measurements in clean processes share: rounds and their median, and a report.
 
     measure ──► fresh process ──► plain numbers ──► Report ──► a table on the screen, and build/bench/<name>.json
 
@@ -32,6 +32,8 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from headrace.bench.machine import machine
 
 RESULTS = Path("build/bench")
 WIDTH_WITHOUT_TERMINAL = 130
@@ -87,32 +89,12 @@ def settled_resident_bytes() -> int:
 # --- the machine -----------------------------------------------------------------------------------------------
 
 
-def cpu_model() -> str:
-    """Name the processor as the kernel does."""
-    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
-    return found[1] if found else platform.machine()
-
-
 def compiler() -> str:
     """Name the C compiler that setup.py uses, which need not be the one that compiled Python."""
     binary = shutil.which((os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0])
     if binary is None:
         return f"none here; Python's was {platform.python_compiler()}"
     return subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-
-
-def machine() -> Row:
-    """Describe what figures depend on besides the code; nothing that tells whose machine it is."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "CPU": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory": f"{memory / 2**30:.1f} GiB",
-        "kernel": f"{platform.system()} {platform.release().split('-')[0]}",
-        "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "compiler": compiler(),
-        "load at start": f"{os.getloadavg()[0]:.1f}",
-    }
 
 
 # --- telling ---------------------------------------------------------------------------------------------------
@@ -138,7 +120,7 @@ class Report:
         self.name = name
         self.console = Console() if sys.stdout.isatty() else Console(width=WIDTH_WITHOUT_TERMINAL)
         self.started = time.monotonic()
-        self.machine = machine()
+        self.machine = machine() | {"compiler": compiler()}
         self.tables: list[Row] = []
         self.progress = Progress(
             SpinnerColumn(),

@@ -1,4 +1,4 @@
-"""Is a radix tree the right ordered index? `python -m bench.ordered_index`, or `make bench`.
+"""Is a radix tree the right ordered index? `python -m bench.ordered_index`.
 
 A document that this project started from compares the rax with a skip list, a B+ tree and a red-black tree, without
 figures. Here are some, as far as Python can measure them; docs/ordered-index.md says what follows from them.
@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from bench.harness import Report, Row, median, report, resident_bytes, seconds, settled_resident_bytes
 from bench.ordered_maps import KEYS, STRUCTURES, SkipList
-from bench.redis_reference import packed, redis_reference, redis_version
+from headrace.bench.targets import packed, private_redis, redis_version
 from headrace.core.entry_log import NodeLimits
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
@@ -99,14 +99,14 @@ def measure_redis_skip_list(kind: str, count: int) -> float:
     """
     keys = distinct_keys(kind, count)
     slots = 1 << (len(keys) - 1).bit_length()
-    with redis_reference() as server:
+    with private_redis() as server:
         server.feed(
             packed(b"ZADD", b"z", *(word for key in keys[i : i + 1000] for word in (b"0", key)))
             for i in range(0, len(keys), 1000)
         )
         if server.client.zcard("z") != len(keys):
             raise RuntimeError(f"redis-server holds {server.client.zcard('z')} keys, not {len(keys)}")
-        return (server.key_memory(b"z") - slots * REDIS_SLOT) / len(keys) - REDIS_TABLE_ENTRY
+        return (int(server.client.memory_usage("z", samples=0)) - slots * REDIS_SLOT) / len(keys) - REDIS_TABLE_ENTRY
 
 
 def measure_nodes(entries_a_node: int) -> Row:

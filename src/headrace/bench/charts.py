@@ -34,6 +34,7 @@ WIDTH: Final = 860
 MARGIN: Final = 20
 NEARLY: Final = 0.995  # what is written as 1.00× is no miss
 TITLE: Final = 58
+TICK_ROOM: Final = 30
 
 Rows = Sequence[tuple[str, Mapping[str, float]]]
 
@@ -92,7 +93,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, wid
 def _page(height: float, title: str, note: str, parts: Sequence[str]) -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}"'
-        f' height="{height:.0f}" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" role="img">'
+        f' height="{height:.0f}" font-family="system-ui, Segoe UI, Helvetica, Arial, sans-serif" role="img">'
         f"<title>{escape(title)}</title>"
     )
     shown = [
@@ -112,7 +113,7 @@ def _legend(names: Sequence[str], y: float) -> list[str]:
 
 
 def _label_room(labels: Sequence[str]) -> float:
-    return min(400.0, 7.1 * max(map(len, labels), default=0) + 14)
+    return min(440.0, 7.1 * max(map(len, labels), default=0) + 14)
 
 
 def _names(rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -161,8 +162,10 @@ def ratios(title: str, note: str, rows: Sequence[RatioRow]) -> str:
     top = TITLE + 26.0
     bottom = top + 22 * len(rows)
     parts = []
+    last = -math.inf
     for tick in (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500):
-        if low <= math.log(tick) <= high:
+        if low <= math.log(tick) <= high and place(tick) > last + TICK_ROOM:
+            last = place(tick)
             one = tick == 1
             parts.append(
                 _line(place(tick), top - 4, place(tick), bottom, colour=INK if one else GRID, width=1.5 if one else 1)

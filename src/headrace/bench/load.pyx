@@ -3,8 +3,8 @@
     each line:  send a buffer of requests ─► count replies ─► all there: note the time, send the next buffer
 
 What a line sends is bytes that were made before the clock started; what comes back is walked for the ends of replies
-and nothing is built of it. So a reply costs nanoseconds, and a server that is measured is seldom faster than this: XADD at
-pipeline 16 took 0.2 µs of processor a request here, where redis-benchmark took 0.7.
+and nothing is built of it. So a reply costs nanoseconds. XADD at pipeline 16 took 0.5 µs of processor a request here on a
+busy machine, most of it the kernel's; `python -m bench generator` compares that with redis-benchmark.
 
 A consumer is the one that has to look: it gathers the IDs of what it was given, and acknowledges them together with its
 next read.
@@ -400,7 +400,7 @@ cdef class Load:
         return self._scan(line, self.space, kept + got)
 
     cdef int _scan(self, Line *line, const char *data, size_t size) noexcept nogil:
-        """Walk over what came: strings are skipped, arrays counted down; where a value at depth 0 ends, a reply does."""
+        """Walk over what came: strings are skipped, arrays counted down; what ends at depth 0 is a reply."""
         cdef size_t at = 0
         cdef size_t end
         cdef size_t i

@@ -44,6 +44,8 @@ class Finding:
     unit: str
     more_is_better: bool
     table: str = ""
+    at: float | None = None
+    """Where it stands on the axis of a chart: the size of the stream, say."""
     rounds: dict[str, list[float]] = field(default_factory=dict)
     processor: dict[str, list[float]] = field(default_factory=dict)
     """Microseconds of the server's processor for a request, where the server is ours to look at."""

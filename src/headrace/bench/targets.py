@@ -1,6 +1,6 @@
 """A server that is measured: one that runs somewhere, or one that is started for the measurement and stopped after it.
 
-    Target.at_url("redis://…")            any server; its keys headrace:bench:… are deleted at the end, no other is touched
+    Target.at_url("redis://…")            any server; its keys headrace:bench:… are deleted at the end
     private_headrace(), private_redis()   a port and a directory of its own on this machine, gone afterwards
 
 Of a private server the process is known, and so what it cost: processor time, resident memory.
@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import redis
+from redis.backoff import NoBackoff
 from redis.connection import parse_url
+from redis.retry import Retry
 
 from headrace.bench.errors import NoSuchTarget
 
@@ -49,13 +51,14 @@ class Target:
         self.pid = pid
         self.prefix = f"headrace:bench:{secrets.token_hex(4)}:".encode()
         self._address = address
-        self.client: redis.Redis = redis.Redis(**address, protocol=2)
+        # Without retries, which wait longer each time: a server that starts is asked until it answers.
+        self.client: redis.Redis = redis.Redis(**address, protocol=2, retry=Retry(NoBackoff(), 0))
 
     @classmethod
     def at_url(cls, url: str, name: str = "") -> Target:
         """Make a target of a server that runs already; raise NoSuchTarget where it does not answer."""
         if url.startswith("rediss:"):
-            raise NoSuchTarget(f"{url!r} asks for TLS, which would be measured too: give a redis:// or unix:// URL.")
+            raise NoSuchTarget("rediss:// asks for TLS, which would be measured too: give a redis:// or unix:// URL.")
         try:
             parsed = parse_url(url)  # type: ignore[no-untyped-call]
         except ValueError as error:
@@ -64,11 +67,12 @@ class Target:
         address = {option: parsed[option] for option in known if option in parsed}
         if "path" in address:
             address["unix_socket_path"] = address.pop("path")
-        target = cls(name or url, address)
+        shown = address.get("unix_socket_path") or f"{address.get('host', '127.0.0.1')}:{address.get('port', 6379)}"
+        target = cls(name or shown, address)
         try:
             target.client.ping()
         except redis.RedisError as error:
-            raise NoSuchTarget(f"Nothing that can be measured answers at {url}: {error}") from None
+            raise NoSuchTarget(f"Nothing that can be measured answers at {shown}: {error}") from None
         return target
 
     def key(self, name: str) -> bytes:

@@ -32,7 +32,8 @@ MOST_BYTES: Final = 256 << 20
 """What a round of XADD may write at most, so that large values do not fill the machine."""
 GROUP: Final = b"g"
 AT_ONCE: Final = 100
-STARTS: Final = 64
+STARTS: Final = 4096
+"""Places all over a stream at which reads begin, so that not one of them stays in the cache."""
 BLOCKED_SECONDS: Final = 60
 
 RATE: Final = Figure("rate")
@@ -185,6 +186,16 @@ class Streams:
         return key
 
 
+def places(messages: int, count: int) -> list[int]:
+    """Numbers of entries at random, behind each of which there are `count` where the stream is long enough."""
+    return random.Random(1).choices(range(max(1, messages - count)), k=STARTS)  # noqa: S311 — no secret
+
+
+def piped(commands: list[bytes], pipeline: int) -> list[bytes]:
+    """Join commands to buffers of so many; what is left over is left out."""
+    return [b"".join(commands[at : at + pipeline]) for at in range(0, len(commands) - pipeline + 1, pipeline)]
+
+
 @lru_cache(maxsize=8)
 def _buffers_of_ids(messages: int, shuffled: bool, head: tuple[bytes, ...]) -> list[bytes]:
     """Commands that name every ID once, a hundred a command."""
@@ -247,9 +258,7 @@ def xtrim_steps(streams: Streams) -> Workload:
             packed(b"XTRIM", key, b"MAXLEN", b"%d" % (streams.messages - step * number))
             for number in range(1, steps + 1)
         ]
-        buffers = [
-            b"".join(commands[first : first + pipeline]) for first in range(0, steps // pipeline * pipeline, pipeline)
-        ]
+        buffers = piped(commands, pipeline)
         return drive(target, buffers, pipeline=pipeline, clients=1, seconds=seconds, limit=len(buffers))
 
     name = "XTRIM MAXLEN exactly, 10 messages a command, pipeline 16"
@@ -281,17 +290,15 @@ def xrange(
     """Read so many entries, from places all over the stream."""
     command = "XREVRANGE" if reverse else "XRANGE"
     end = b"-" if reverse else b"+"
-    room = max(1, streams.messages - count)
-    numbers = [
-        number * room // STARTS + (min(count, streams.messages - 1) if reverse else 0) for number in range(STARTS)
-    ]
 
     def measure(target: Target, seconds: float) -> Sample:
         key = streams.filled(target)
-        buffers = [
-            packed(command.encode(), key, entry_id(number), end, b"COUNT", b"%d" % count) * pipeline
-            for number in numbers
+        behind = min(count, streams.messages) - 1
+        commands = [
+            packed(command.encode(), key, entry_id(number + behind * reverse), end, b"COUNT", b"%d" % count)
+            for number in places(streams.messages, count)
         ]
+        buffers = piped(commands, pipeline)
         return drive(target, buffers, pipeline=pipeline, clients=clients, seconds=seconds)
 
     name = f"{command} COUNT {count:,}" + (f", pipeline {pipeline}" if pipeline > 1 else "")
@@ -304,8 +311,10 @@ def xread(streams: Streams, clients: int = 50) -> Workload:
 
     def measure(target: Target, seconds: float) -> Sample:
         key = streams.filled(target)
-        numbers = [number * max(1, streams.messages - AT_ONCE) // STARTS for number in range(STARTS)]
-        buffers = [packed(b"XREAD", b"COUNT", b"100", b"STREAMS", key, entry_id(number)) for number in numbers]
+        buffers = [
+            packed(b"XREAD", b"COUNT", b"100", b"STREAMS", key, entry_id(number))
+            for number in places(streams.messages, AT_ONCE + 1)
+        ]
         return drive(target, buffers, pipeline=1, clients=clients, seconds=seconds)
 
     return Workload("xread-100", "XREAD COUNT 100", measure, lambda target: void(streams.filled(target)))
