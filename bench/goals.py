@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.in_process import SERVER
+from bench.embedded import SERVER
 from headrace.bench.charts import NEARLY
 from headrace.bench.samples import Finding, Ratio
 from headrace.bench.targets import HEADRACE, REDIS

@@ -14,8 +14,8 @@ from rich.console import Console
 from bench.durable import SETTINGS
 from bench.floors import FLOORS, below_floor
 from bench.harness import fresh
-from bench.in_process import SERVER, WORKLOADS
-from bench.in_process import measure as measure_in_process
+from bench.embedded import SERVER, WORKLOADS
+from bench.embedded import measure as measure_in_process
 from headrace.bench import workloads
 from headrace.bench.numbers import shown, times
 from headrace.bench.rounds import alternated, measure

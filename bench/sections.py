@@ -11,7 +11,7 @@ from bench.core_rates import core
 from bench.durable import durable
 from bench.generator import generator
 from bench.growth import growth
-from bench.in_process import in_process
+from bench.embedded import in_process
 from bench.memory import memory
 from bench.run import Run
 from bench.serving import append, groups, manage, read

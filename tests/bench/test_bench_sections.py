@@ -12,7 +12,7 @@ from bench.run import Run, Scale
 from bench.sections import BY_NAME, SECTIONS
 from rich.console import Console
 
-from bench import core_rates, durable, generator, growth, in_process, memory, serving, startup
+from bench import core_rates, durable, embedded, generator, growth, memory, serving, startup
 from headrace.bench.targets import HEADRACE, REDIS, Target
 
 TINY = Scale(messages=2_000, rounds=1, seconds=0.01, growth=(500, 1_000), start_up=(500,))
@@ -90,12 +90,12 @@ def test_starts_are_measured() -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize("who", [HEADRACE, in_process.CLIENT, in_process.FAKEREDIS, in_process.SERVER])
+@pytest.mark.parametrize("who", [HEADRACE, embedded.CLIENT, embedded.FAKEREDIS, embedded.SERVER])
 def test_in_process_use_is_measured(number: int, who: str, targets: list[Target]) -> None:
-    if who == in_process.FAKEREDIS:
+    if who == embedded.FAKEREDIS:
         pytest.importorskip("fakeredis")
     port = int(targets[1].client.connection_pool.connection_kwargs["port"])
-    assert in_process.measure(number, who, port, 0.0) > 0
+    assert embedded.measure(number, who, port, 0.0) > 0
 
 
 def test_a_run_becomes_a_page(run_section: Callable[[str], Run], tmp_path: Path) -> None:
