@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from bench.durable import SETTINGS
-from bench.floors import FLOORS, below_floor
-from bench.harness import fresh
 from bench.embedded import SERVER, WORKLOADS
 from bench.embedded import measure as measure_in_process
+from bench.floors import FLOORS, below_floor
+from bench.harness import fresh
 from headrace.bench import workloads
 from headrace.bench.numbers import shown, times
 from headrace.bench.rounds import alternated, measure

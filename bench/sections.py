@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 from bench.core_rates import core
 from bench.durable import durable
+from bench.embedded import in_process
 from bench.generator import generator
 from bench.growth import growth
-from bench.embedded import in_process
 from bench.memory import memory
 from bench.run import Run
 from bench.serving import append, groups, manage, read

@@ -3,9 +3,9 @@
 import math
 
 import pytest
+
 from bench.floors import FLOORS, TOLERANCE, below_floor
 from bench.goals import GOALS, Goal
-
 from headrace.bench.numbers import short, shown, times
 from headrace.bench.samples import Figure, Finding, findings, limit
 

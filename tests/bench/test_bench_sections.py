@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from bench import core_rates, durable, embedded, generator, growth, memory, serving, startup
 from bench.goals import GOALS
 from bench.page import write_page
 from bench.run import Run, Scale
 from bench.sections import BY_NAME, SECTIONS
-from rich.console import Console
-
-from bench import core_rates, durable, embedded, generator, growth, memory, serving, startup
 from headrace.bench.targets import HEADRACE, REDIS, Target
 
 TINY = Scale(messages=2_000, rounds=1, seconds=0.01, growth=(500, 1_000), start_up=(500,))
