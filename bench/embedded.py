@@ -138,18 +138,20 @@ class Workload:
 
 
 WORKLOADS = [
-    Workload("add", add, 300_000, client_add, 10_000),
-    Workload("add_many", add_many, 2_000_000, client_add_many, 20_000),
-    Workload("iterate", iterate, 100_000, client_iterate, 20_000, read=True),
-    Workload("consume, one by one", consume, 50_000, client_consume, 5_000, read=True),
-    Workload("always: add", add, 2_000, client_add, 2_000, durable=True, without=(FAKEREDIS,)),
+    Workload("in process: add", add, 300_000, client_add, 10_000),
+    Workload("in process: add_many", add_many, 2_000_000, client_add_many, 20_000),
+    Workload("in process: iterate", iterate, 100_000, client_iterate, 20_000, read=True),
+    Workload("in process: consume, one by one", consume, 50_000, client_consume, 5_000, read=True),
+    Workload("in process, always: add", add, 2_000, client_add, 2_000, durable=True, without=(FAKEREDIS,)),
     Workload(
-        f"always: add, {THREADS} threads",
+        f"in process, always: add, {THREADS} threads",
         *(add_from_threads, 16_000, client_add_from_threads, 8_000),
         durable=True,
         without=(FAKEREDIS, CLIENT),
     ),
-    Workload("always: add_many", add_many, 200_000, client_add_many, 20_000, durable=True, without=(FAKEREDIS,)),
+    Workload(
+        "in process, always: add_many", add_many, 200_000, client_add_many, 20_000, durable=True, without=(FAKEREDIS,)
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ FLOORS: dict[str, float] = {
     "XDEL, 100 IDs at random": 2.0,
     "always: XADD, pipeline 16": 1.4,
     "everysec: XADD, pipeline 16": 1.5,
-    "add": 15.0,
+    "in process: add": 15.0,
 }
 
 

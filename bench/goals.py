@@ -79,6 +79,6 @@ GOALS = [
     *(Goal(f"everysec: XADD, pipeline {pipeline}", 1.0) for pipeline in (1, 16)),
     *(Goal(f"a message, {shape}", 1.0) for shape in _SHAPES),
     *(Goal(name, 0.6) for name in _PENDING),
-    Goal("add", 20.0, SERVER),
+    Goal("in process: add", 20.0, SERVER),
 ]
 BY_WORKLOAD = {goal.workload: goal for goal in GOALS}

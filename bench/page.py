@@ -180,7 +180,7 @@ class Page:
         """Draw rates and weights as bars, sizes as lines, and everything else as ratios."""
         if section == "generator":
             return
-        title = f"{table}, {found[0].unit}"
+        title = table if found[0].unit in table.lower() else f"{table}, {found[0].unit}"
         if section == "startup":
             self._chart(slug(table), title, lines(title, "by messages in the directory", _start_up_panels(found)))
         elif section in BARS or not others(found):

@@ -15,9 +15,9 @@ FLAT = 2.0
 """What costs more than so many times as much in the longest stream as in the shortest grows."""
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Write a table; the first columns are text, the others numbers."""
-    rule = ["---"] * left + ["---:"] * (len(header) - left)
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, right: int = 0) -> str:
+    """Write a table; so many columns on the left and on the right are text, the others numbers."""
+    rule = ["---"] * left + ["---:"] * (len(header) - left - right) + ["---"] * right
     return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows)) + "\n"
 
 
@@ -34,7 +34,7 @@ def ratio_table(findings: Sequence[Finding]) -> str:
     header = ["Headrace :"]
     for who in theirs:
         header += [who, "worst–best round"] if len(theirs) == 1 else [who]
-    header += ["goal"] * goals + ["processor"] * costs + ["what limited Headrace, redis"] * costs
+    header += ["goal"] * goals + ["processor", "what limited Headrace", "and redis-server"] * costs
     rows = []
     for finding in findings:
         row = [finding.workload]
@@ -46,9 +46,9 @@ def ratio_table(findings: Sequence[Finding]) -> str:
         if costs:
             cost = finding.processor_ratio(HEADRACE, theirs[0])
             row.append(times(cost) if cost else "")
-            row.append(", ".join(limit for limit in finding.limits.values() if limit))
+            row += [finding.limits.get(HEADRACE, ""), finding.limits.get(theirs[0], "")]
         rows.append(row)
-    return markdown(header, rows)
+    return markdown(header, rows, right=2 * costs)
 
 
 def _ratio_cells(finding: Finding, ratio: Ratio | None) -> list[str]:

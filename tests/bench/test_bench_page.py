@@ -56,7 +56,7 @@ FIGURES: dict[str, Row] = {
     "memory": section(found("a message, constant values", "Bytes a message", unit="bytes")),
     "in-process": section(
         found(
-            "add",
+            "in process: add",
             "In process",
             unit="messages/s",
             rounds={"Headrace": [9e5], "fakeredis": [4e3], "redis-py, redis-server": [2e4]},
