@@ -398,8 +398,8 @@ def xautoclaim(streams: Streams, clients: int = 10, *, just_ids: bool = False) -
 
     def measure(target: Target, seconds: float) -> Sample:
         key = streams.pending(target)
-        owners = {each["name"]: each["pending"] for each in target.client.xpending(key, GROUP)["consumers"]}
-        taker = b"c1" if owners.get(b"c0", 0) >= owners.get(b"c1", 0) else b"c0"
+        first = target.client.xpending_range(key, GROUP, "-", "+", 1)[0]
+        taker = b"c1" if first["consumer"] == b"c0" else b"c0"
         words = [
             (key, GROUP, taker, b"0", entry_id(first), b"COUNT", b"100", *option)
             for first in range(0, streams.messages, AT_ONCE)
