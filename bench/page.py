@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.goals import BY_WORKLOAD, GOALS, Goal, is_share
-from bench.run import Row
+from bench.goals import BY_WORKLOAD, GOALS, is_share
+from bench.run import Row, cell
 from bench.sections import SECTIONS, Section
 from bench.tables import figure_table, goal_cell, growth_table, markdown, others, plain_table, ratio_table
 from headrace.bench.charts import Panel, RatioRow, bars, lines, ratios
@@ -121,9 +121,25 @@ class Page:
         pairs = [(goal, finding) for goal, finding in pairs if goal.reached(finding) is not None]
         if not pairs:
             return
-        missed = [(goal, finding) for goal, finding in pairs if not goal.met(finding)]
+        # Tables that are no comparison bring their own verdicts.
+        judged = [
+            (title, row)
+            for data in self.sections.values()
+            for title, rows in data["tables"].items()
+            for row in rows
+            if row.get("met") is not None
+        ]
+        missed = [
+            (goal.workload, f" by {goal.missed_by(finding):.0f} %") for goal, finding in pairs if not goal.met(finding)
+        ]
+        missed += [
+            (str(next(iter(row.values()))), f" ({title}; goal {cell(row.get('goal', row.get('target')))})")
+            for title, row in judged
+            if not row["met"]
+        ]
+        goals = len(pairs) + len(judged)
         self.parts.append("## Goals\n")
-        self.parts.append(f"{len(pairs) - len(missed)} of {len(pairs)} goals are reached.\n")
+        self.parts.append(f"{goals - len(missed)} of {goals} goals are reached.\n")
         rows = [self._ratio_row(finding, goal.theirs) for goal, finding in pairs]
         note = f"how many times as good as {REDIS}; thin line: worst to best round; dashes: the goal"
         self._chart("goals", "Headrace against its goals", ratios("Headrace against its goals", note, rows))
@@ -135,11 +151,11 @@ class Page:
         if missed:
             self._missed(missed)
 
-    def _missed(self, missed: Sequence[tuple[Goal, Finding]]) -> None:
+    def _missed(self, missed: Sequence[tuple[str, str]]) -> None:
         self.parts.append("### Missed, and what the profile blames\n")
-        for goal, finding in missed:
-            why = " ".join(self.blame.get(goal.workload, "No profile was taken of it yet.").split())
-            self.parts.append(f"- **{goal.workload}** by {goal.missed_by(finding):.0f} %: {why}")
+        for name, by in missed:
+            why = " ".join(self.blame.get(name, "No profile was taken of it yet.").split())
+            self.parts.append(f"- **{name}**{by}: {why}")
         self.parts.append("")
 
     def _ratio_row(self, finding: Finding, theirs: str) -> RatioRow:

@@ -12,6 +12,7 @@ from bench.durable import durable
 from bench.embedded import in_process
 from bench.generator import generator
 from bench.growth import growth
+from bench.harness import fresh
 from bench.memory import memory
 from bench.run import Run
 from bench.serving import append, groups, manage, read
@@ -28,7 +29,10 @@ class Section:
 
 
 def spark(run: Run) -> None:
-    """Run bench.spark where there is one, a PySpark and a Java; its `measure()` returns the rows of a table."""
+    """Run bench.spark where there is one, a PySpark and a Java; its `measure()` returns the rows of a table.
+
+    All rows have the same columns; what `met` says of a `goal` is told with the other goals.
+    """
     if find_spec("bench.spark") is None or find_spec("pyspark") is None:
         run.note("Spark was not measured: there is no bench/spark.py, or no PySpark.")
         return
@@ -41,7 +45,7 @@ def spark(run: Run) -> None:
         run.note(f"Spark was not measured: {error}")
         return
     run.told("jobs of Spark")
-    run.keep_table("Spark", import_module("bench.spark").measure())
+    run.keep_table("Jobs of Spark", fresh(import_module("bench.spark").measure))
 
 
 SECTIONS = [

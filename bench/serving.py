@@ -61,7 +61,9 @@ def groups(run: Run) -> None:
         for consumers in (1, 4, 16):
             run.compare(targets, workloads.consume(streams, consumers), GROUPS)
         for just_ids in (False, True):
-            run.compare(targets, workloads.xautoclaim(streams, just_ids=just_ids), PENDING, seconds=2 * run.scale.seconds)
+            run.compare(
+                targets, workloads.xautoclaim(streams, just_ids=just_ids), PENDING, seconds=2 * run.scale.seconds
+            )
 
 
 def manage(run: Run) -> None:
