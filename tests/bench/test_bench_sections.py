@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from bench import core_rates, durable, embedded, generator, growth, memory, serving, startup
+from bench import servers as servers_module
 from bench.goals import GOALS
 from bench.page import write_page
 from bench.run import Run, Scale
@@ -103,3 +104,12 @@ def test_a_run_becomes_a_page(run_section: Callable[[str], Run], tmp_path: Path)
     page = write_page(figures, tmp_path).read_text()
     assert "XINFO STREAM" in page
     assert len(SECTIONS) == len(BY_NAME)
+
+
+def test_without_a_redis_server_headrace_is_measured_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(servers_module, "redis_command", lambda: None)
+    run = Run("groups", TINY, Console(file=io.StringIO()))
+    serving.groups(run)
+    assert run.notes == [servers_module.ALONE]
+    assert all(set(finding.rounds) == {HEADRACE} for finding in run.findings)
+    assert servers_module.ALONE in write_page({"groups": run.as_json()}, tmp_path).read_text()
