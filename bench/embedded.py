@@ -138,10 +138,10 @@ class Workload:
 
 
 WORKLOADS = [
-    Workload("in process: add", add, 300_000, client_add, 10_000),
-    Workload("in process: add_many", add_many, 2_000_000, client_add_many, 20_000),
+    Workload("in process: add", add, 300_000, client_add, 5_000),
+    Workload("in process: add_many", add_many, 2_000_000, client_add_many, 10_000),
     Workload("in process: iterate", iterate, 100_000, client_iterate, 20_000, read=True),
-    Workload("in process: consume, one by one", consume, 50_000, client_consume, 5_000, read=True),
+    Workload("in process: consume, one by one", consume, 50_000, client_consume, 3_000, read=True),
     Workload("in process, always: add", add, 2_000, client_add, 2_000, durable=True, without=(FAKEREDIS,)),
     Workload(
         f"in process, always: add, {THREADS} threads",

@@ -25,7 +25,7 @@ KEY = b"s"
 STORED = "Bytes a message"
 PENDING = "Bytes a pending entry"
 FAKEREDIS = "fakeredis"
-MOST_FAKED = 100_000  # messages; they take a while, and a kilobyte each
+MOST_FAKED = 20_000  # messages; some thousands a second
 
 Message = tuple[bytes, ...]
 
@@ -66,7 +66,7 @@ def ids(messages: int, a_millisecond: int) -> Iterator[bytes]:
 
 def memory(run: Run) -> None:
     """Weigh messages of each shape, then pending entries."""
-    messages = run.scale.messages // 2
+    messages = run.scale.messages // 4
     for shape, message in SHAPES.items():
         run.told(f"bytes a message, {shape}")
         heap: dict[str, list[float]] = {}
