@@ -19,6 +19,7 @@ from headrace.bench.workloads import GROUP, Streams, Workload, drive, entry_id, 
 TABLE = "Growth"
 PIPELINE = 16
 CLIENTS = 10
+ROUNDS = 3
 COST = Figure("processor", "µs", more_is_better=False)
 DELETIONS = 3_200
 
@@ -28,7 +29,7 @@ def growth(run: Run) -> None:
     with servers(run) as targets:
         for messages in run.scale.growth:
             for workload in operations(Streams(messages)):
-                run.compare(targets, workload, TABLE, at=messages, seconds=run.scale.seconds / 2)
+                run.compare(targets, workload, TABLE, at=messages, seconds=run.scale.seconds / 2, rounds=ROUNDS)
             for target in targets:
                 target.clean()
 

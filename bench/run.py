@@ -66,13 +66,20 @@ class Run:
             self._status.start()
 
     def compare(
-        self, targets: Sequence[Target], workload: Workload, table: str, *, at: float | None = None, seconds: float = 0
+        self,
+        targets: Sequence[Target],
+        workload: Workload,
+        table: str,
+        *,
+        at: float | None = None,
+        seconds: float = 0,
+        rounds: int = 0,
     ) -> None:
-        """Measure a workload on all servers, and keep what was found."""
+        """Measure a workload on all servers, and keep what was found; at most so many rounds, where that is said."""
         found = measure(
             targets,
             workload,
-            rounds=self.scale.rounds,
+            rounds=min(rounds or self.scale.rounds, self.scale.rounds),
             seconds=seconds or self.scale.seconds,
             told=self.told,
             table=table,
