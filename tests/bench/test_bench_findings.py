@@ -58,6 +58,16 @@ def test_a_ratio_is_below_its_floor_only_beyond_the_noise() -> None:
     assert not below_floor(finding([1], [100], name="no floor"), "redis-server")
 
 
+def test_where_other_work_had_the_cores_processor_time_counts_too() -> None:
+    slow = finding([50], [100])
+    slow.processor = {"Headrace": [1.0], "redis-server": [3.0]}
+    assert below_floor(slow, "redis-server")
+    slow.limits = {"Headrace": "OTHER WORK (30/20/150)", "redis-server": "server (90/20/0)"}
+    assert not below_floor(slow, "redis-server")
+    slow.processor["Headrace"] = [3.0]
+    assert below_floor(slow, "redis-server")
+
+
 def test_a_goal_of_memory_is_a_share() -> None:
     goal = Goal("a pending entry", 0.6)
     light, heavy = finding([50], [100], unit="bytes"), finding([75], [100], unit="bytes")

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 Sample = dict[str, float]
 
+OTHER_WORK: Final = "OTHER WORK"
 BUSY: Final = 0.85
 """The share of a core from which on a process counts as the limit."""
 
@@ -101,7 +102,7 @@ def limit(samples: list[Sample]) -> str:
     elif load >= BUSY:
         who = "GENERATOR"
     else:
-        who = "OTHER WORK" if others >= 1 - BUSY else "round trips"
+        who = OTHER_WORK if others >= 1 - BUSY else "round trips"
     return f"{who} ({100 * server:.0f}/{100 * load:.0f}/{100 * others:.0f})"
 
 
