@@ -171,6 +171,7 @@ class Page:
     def _section(self, section: Section) -> None:
         data, found = self.sections[section.name], self.findings[section.name]
         self.parts.append(f"## {section.title}\n")
+        self.parts += [f"{section.about}\n"] * bool(section.about)
         self.parts += [f"{note}\n" for note in dict.fromkeys(data["notes"])]
         if section.name == "growth":
             self._growth(found)

@@ -26,6 +26,7 @@ class Section:
     name: str
     title: str
     measure: Callable[[Run], None]
+    about: str = ""
 
 
 def spark(run: Run) -> None:
@@ -49,17 +50,59 @@ def spark(run: Run) -> None:
 
 
 SECTIONS = [
-    Section("append", "Appending", append),
-    Section("read", "Reading", read),
-    Section("groups", "Groups", groups),
-    Section("manage", "Looking after streams", manage),
-    Section("durable", "On disk", durable),
-    Section("startup", "Starting", start_up),
-    Section("memory", "Memory", memory),
-    Section("in-process", "In process", in_process),
-    Section("growth", "Growth", growth),
+    Section("append", "Appending", append, "XADD with generated IDs, in memory."),
+    Section(
+        "read",
+        "Reading",
+        read,
+        "A stream of a million messages, read from places at random; and readers that wait: the time from an XADD "
+        "until each of them has its reply.",
+    ),
+    Section(
+        "groups",
+        "Groups",
+        groups,
+        "A stream of a million messages. A consumer sends the XACK of what it has together with its next XREADGROUP.",
+    ),
+    Section(
+        "manage", "Looking after streams", manage, "A stream of a million messages, all pending where it has a group."
+    ),
+    Section("durable", "On disk", durable, "Append-only files on the same disk, `appendfsync` as it is said."),
+    Section(
+        "startup",
+        "Starting",
+        start_up,
+        "From the start of the process to its first reply. A Headrace that starts is a Python that imports it, "
+        "which is all that an empty directory takes.",
+    ),
+    Section(
+        "memory",
+        "Memory",
+        memory,
+        "Heap bytes by the server's own count, and, resident, the growth of its process, which is all that fakeredis "
+        "can be asked for. Half acknowledged: a random half, and the bytes for each entry that is still pending.",
+    ),
+    Section(
+        "in-process",
+        "In process",
+        in_process,
+        "`headrace.open`, by its own streams and by a redis-py client without a socket; fakeredis; and redis-py with "
+        "a redis-server on the loopback.",
+    ),
+    Section(
+        "growth",
+        "Growth",
+        growth,
+        "Requests go to places at random: of a longer stream less is in the processor's caches, for both servers. What "
+        "takes more than twice as much in the longest stream as in the shortest is marked.",
+    ),
     Section("spark", "Spark", spark),
-    Section("core", "The core", core),
-    Section("generator", "The load generator", generator),
+    Section("core", "The core", core, "Without a server, by processor time; a million entries."),
+    Section(
+        "generator",
+        "The load generator",
+        generator,
+        "The same XADD from 50 clients by `headrace bench` and by redis-benchmark.",
+    ),
 ]
 BY_NAME = {section.name: section for section in SECTIONS}
