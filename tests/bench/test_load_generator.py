@@ -111,6 +111,19 @@ def test_consumers_acknowledge_everything_once(targets: list[Target]) -> None:
         assert target.client.xinfo_groups(key)[0]["entries-read"] == 2_345
 
 
+def test_consumers_whose_time_is_over_leave_nothing_pending(targets: list[Target]) -> None:
+    for target in targets:
+        key = target.key("left")
+        fill(target, key, 0, 100, Shape().words())
+        target.client.xgroup_create(key, GROUP, "0")
+        read = packed(b"XREADGROUP", b"GROUP", GROUP, b"c", b"COUNT", b"7", b"STREAMS", key, b">")
+        with target.connect() as line:
+            load = Load([line.fileno()])
+            load.consume([read], (b"XACK", key, GROUP), 0.0)
+        assert load.entries == 7
+        assert target.client.xpending(key, GROUP)["pending"] == 0
+
+
 def test_a_percentile_is_what_that_share_did_not_pass(targets: list[Target]) -> None:
     with targets[0].connect() as line:
         load = Load([line.fileno()])

@@ -189,6 +189,7 @@ cdef class Load:
     def consume(self, list reads not None, tuple acknowledge not None, double seconds):
         """Let line i be a consumer that sends reads[i] and acknowledges what it got, until nothing is left.
 
+        When the time is over it acknowledges what it has and reads no more.
         `acknowledge` is the words of XACK before the IDs.
         """
         words = b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in acknowledge])
@@ -332,14 +333,10 @@ cdef class Load:
                 if line.missing > 0 or line.finished:
                     continue
                 self._note(clock_ns() - line.sent_at)
-                if over or self.buffer_count == 0 or (0 <= limit <= self.next_buffer):
-                    line.finished = True
-                    self.unfinished -= 1
-                    continue
-                if not self.consuming:
+                if self.consuming and line.ids_count:
+                    failure = self._start_acknowledging(line, <int>events[i].data.u32, not over)
+                elif not (self.consuming or over or self.buffer_count == 0 or 0 <= limit <= self.next_buffer):
                     failure = self._start_next(line, 0)
-                elif line.ids_count:
-                    failure = self._start_acknowledging(line, <int>events[i].data.u32)
                 else:
                     line.finished = True
                     self.unfinished -= 1
@@ -502,8 +499,8 @@ cdef class Load:
         line.ids_count += 1
         return NOTHING_WRONG
 
-    cdef int _start_acknowledging(self, Line *line, int number) noexcept nogil:
-        """Send XACK of what was gathered, and the next read behind it."""
+    cdef int _start_acknowledging(self, Line *line, int number, bint again) noexcept nogil:
+        """Send XACK of what was gathered, and the next read behind it where there is one."""
         cdef size_t room = 32 + self.ack_words_size + line.ids_size + self.sizes[number]
         cdef char *larger
         cdef char *place
@@ -520,12 +517,13 @@ cdef class Load:
         place += self.ack_words_size
         memcpy(place, line.ids, line.ids_size)
         place += line.ids_size
-        memcpy(place, self.buffers[number], self.sizes[number])
-        place += self.sizes[number]
+        if again:
+            memcpy(place, self.buffers[number], self.sizes[number])
+            place += self.sizes[number]
         self.entries += line.ids_count
         line.ids_size = 0
         line.ids_count = 0
-        return self._start(line, line.reply, place - line.reply, 2)
+        return self._start(line, line.reply, place - line.reply, 2 if again else 1)
 
 
 cdef inline char *write_number(char *place, int64_t number) noexcept nogil:
