@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 import headrace
+from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.core.errors import HeadraceError
 
 app = typer.Typer(
     name="headrace",
     help="A durable stream store that speaks the Redis Streams protocol.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -88,7 +89,7 @@ def serve(context: typer.Context) -> None:
     run_server(context.args)
 
 
-@app.command(help=_CHECK_HELP)
+@app.command(help=_CHECK_HELP, short_help="Check the files of a data directory.")
 def check(
     path: Annotated[Path, typer.Argument(help="A data directory, or one file of it.", show_default=False)],
     fix: Annotated[bool, typer.Option("--fix", help="Write a repaired copy; the original is only read.")] = False,
@@ -101,6 +102,9 @@ def check(
     from headrace.cli.check import run_check  # noqa: PLC0415 — the other commands do not need it
 
     raise typer.Exit(run_check(path, fix=fix, output=output, as_json=as_json))
+
+
+app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 
 
 def main() -> None:
