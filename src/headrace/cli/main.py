@@ -8,6 +8,7 @@ import typer
 
 import headrace
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
+from headrace.cli.top.command import TOP_HELP, top
 from headrace.core.errors import HeadraceError
 
 app = typer.Typer(
@@ -104,6 +105,7 @@ def check(
     raise typer.Exit(run_check(path, fix=fix, output=output, as_json=as_json))
 
 
+app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
 app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 
 
