@@ -8,6 +8,7 @@ import typer
 
 import headrace
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
+from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top
 from headrace.cli.transfer.command import EXPORT_HELP, LOAD_HELP, export, load
 from headrace.core.errors import HeadraceError
@@ -107,6 +108,7 @@ def check(
 
 
 app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
+app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes.")(tail)
 app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)
 app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
