@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import headrace
+from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top
@@ -112,6 +113,7 @@ app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes
 app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)
 app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
+app.add_typer(group_app, name="group")
 
 
 def main() -> None:
