@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import headrace
+from headrace.cli.convert.command import CONVERT_HELP, convert
 from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.cli.tail.command import TAIL_HELP, tail
@@ -114,6 +115,7 @@ app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(insp
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)
 app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
 app.add_typer(group_app, name="group")
+app.command(help=CONVERT_HELP, short_help="Convert data on disk from one form to another.")(convert)
 
 
 def main() -> None:
