@@ -10,13 +10,13 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.showing import number, size
 from headrace.storage.check import DAMAGED, MISSING, OK, CheckReport, FileReport, check
 from headrace.storage.disk import Disk
 from headrace.storage.repair import repaired_path, write_repaired
 
 _COLOURS: Final = {OK: "green", DAMAGED: "red", MISSING: "red"}
 _LISTED: Final = 10  # problems of one file in the table; JSON has all
-_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
 
 def run_check(path: Path, *, fix: bool, output: Path | None, as_json: bool) -> int:
@@ -67,9 +67,9 @@ def _print(report: CheckReport, target: Path | None, left: list[str], console: C
         table.add_row(
             Text(_relative(file.path, report)),
             file.kind,
-            _size(file.size),
-            _number(file.keys),
-            _number(file.commands),
+            size(file.size),
+            number(file.keys),
+            number(file.commands),
             Text(file.status, style=_COLOURS.get(file.status, "yellow")),
         )
     console.print(table)
@@ -101,21 +101,6 @@ def _remarks(file: FileReport) -> list[str]:
 
 def _relative(path: Path, report: CheckReport) -> str:
     return str(path.relative_to(report.path)) if path.is_relative_to(report.path) and path != report.path else path.name
-
-
-def _size(size: int | None) -> str:
-    if size is None:
-        return ""
-    shown = float(size)
-    unit = 0
-    while shown >= 1000 and unit < len(_UNITS) - 1:
-        shown /= 1024
-        unit += 1
-    return f"{shown:.0f} {_UNITS[unit]}" if unit == 0 or shown >= 100 else f"{shown:.1f} {_UNITS[unit]}"
-
-
-def _number(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
 
 
 def _as_json(report: CheckReport, target: Path | None, left: list[str]) -> dict[str, object]:

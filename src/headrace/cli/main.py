@@ -7,13 +7,19 @@ from typing import Annotated, Literal
 import typer
 
 import headrace
+from headrace.cli.convert.command import CONVERT_HELP, convert
+from headrace.cli.group.command import group_app
+from headrace.cli.inspect.command import INSPECT_HELP, inspect
+from headrace.cli.tail.command import TAIL_HELP, tail
+from headrace.cli.top.command import TOP_HELP, top
+from headrace.cli.transfer.command import EXPORT_HELP, LOAD_HELP, export, load
 from headrace.core.errors import HeadraceError
 
 app = typer.Typer(
     name="headrace",
     help="A durable stream store that speaks the Redis Streams protocol.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -104,7 +110,7 @@ def serve(context: typer.Context) -> None:
     run_server(context.args)
 
 
-@app.command(help=_CHECK_HELP)
+@app.command(help=_CHECK_HELP, short_help="Check the files of a data directory.")
 def check(
     path: Annotated[Path, typer.Argument(help="A data directory, or one file of it.", show_default=False)],
     fix: Annotated[bool, typer.Option("--fix", help="Write a repaired copy; the original is only read.")] = False,
@@ -168,6 +174,15 @@ def bench(  # noqa: PLR0917 — typer takes options from parameters
         list_workloads(options)
         return
     raise typer.Exit(run_bench(options))
+
+
+app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
+app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes.")(tail)
+app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
+app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)
+app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
+app.add_typer(group_app, name="group")
+app.command(help=CONVERT_HELP, short_help="Convert data on disk from one form to another.")(convert)
 
 
 def main() -> None:

@@ -1,0 +1,132 @@
+"""A redis-py client of a server, whose failures are sentences.
+
+    with connected(address) as client:
+        client.xlen("devmsg")
+
+Whatever is wrong with the connection, the login or a command inside of the block comes out as a `CommandFailed` that
+says what to do. Replies are bytes, in the shapes of RESP2, whatever the server prefers.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import parse_url
+from redis.retry import Retry
+
+from headrace.cli.address import ServerAddress
+from headrace.cli.errors import CommandFailed
+from headrace.cli.showing import shown
+
+_PATIENCE_S: Final = 5.0  # for a server that does not even refuse
+_LONGEST_REPLY_S: Final = 120.0  # a DUMP of all that a server holds takes a while
+# Whose replies are taken as they come: redis-py's dictionaries would lose repeated fields, and its shapes parts.
+_ENTRY_COMMANDS: Final = ("XRANGE", "XREVRANGE", "XREAD", "XAUTOCLAIM")
+_NAMED: Final = 5  # streams in the sentence about one that is not there
+
+
+@contextmanager
+def connected(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> Iterator[redis.Redis]:
+    """Give a client of the server, and make sentences of what goes wrong with it."""
+    client = make_client(address, patience_s=patience_s)
+    try:
+        yield client
+    except redis.RedisError as error:
+        raise CommandFailed(explanation(client, error)) from None
+    finally:
+        client.close()
+
+
+def make_client(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> redis.Redis:
+    """Make a client; nothing is sent yet."""
+    try:
+        options: dict[str, Any] = dict(parse_url(address.url))  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        without_password = address.url.rpartition("@")[2]
+        raise CommandFailed(
+            f"{without_password!r} is no url of a server ({error}): write redis://host:port, rediss://host:port or "
+            "unix:///path/of/socket."
+        ) from None
+    tls = options.pop("connection_class", None) is redis.SSLConnection or address.tls
+    spoken = {"host": address.host, "port": address.port, "username": address.user, "password": address.password}
+    options.update({name: value for name, value in (*spoken.items(), ("db", address.db)) if value is not None})
+    if "path" in options:
+        options["unix_socket_path"] = options.pop("path")
+    elif tls:
+        options["ssl"] = True
+    options.setdefault("socket_connect_timeout", patience_s)
+    options.setdefault("socket_timeout", _LONGEST_REPLY_S)
+    client = redis.Redis(protocol=2, retry=Retry(NoBackoff(), 0), **options)
+    for name in _ENTRY_COMMANDS:
+        client.set_response_callback(name, lambda reply, **_: reply)
+    return client
+
+
+def ask(client: redis.Redis, *words: bytes | str | int) -> Any:
+    """Send any command; of a pipeline, keep it until that is executed."""
+    return client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+def place_of(client: redis.Redis) -> str:
+    """Name the place of a server for a person."""
+    options = client.connection_pool.connection_kwargs
+    return options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+
+
+def explanation(client: redis.Redis, error: redis.RedisError) -> str:
+    """Say in one sentence what a failure means and what to do."""
+    place = place_of(client)
+    text = str(error).rstrip(".")
+    if isinstance(error, redis.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
+        if client.connection_pool.connection_kwargs.get("password") is None:
+            return f"The server at {place} wants a password: give it with --password, or in the url."
+        return f"The server at {place} does not accept this user and password: check --user and --password."
+    if isinstance(error, redis.BusyLoadingError):
+        return f"The server at {place} is still loading its data: try again in a moment."
+    if isinstance(error, redis.TimeoutError):
+        return f"The server at {place} does not answer: check the address, and what lies between."
+    if isinstance(error, redis.ConnectionError):
+        return (
+            f"There is no server at {place} ({_reason(text)}): start one with `headrace serve`, or name another with "
+            "--url."
+        )
+    if text.startswith("NOPERM") or "no permissions" in text:
+        return f"The server at {place} does not permit this user to do that ({text}): ask with another --user."
+    if text.startswith("WRONGTYPE"):
+        return "The key holds something that is no stream: `headrace top` lists the streams."
+    return f"The server at {place} refused: {text}."
+
+
+def _reason(text: str) -> str:
+    """Take the last words of what redis-py says; the sentence has the address already."""
+    return text.rsplit(". ", 1)[-1]
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def require_stream(client: redis.Redis, key: bytes) -> None:
+    """Refuse a key that is no stream, and name some that are."""
+    kind = bytes(client.type(key))  # type: ignore[arg-type]
+    if kind == b"stream":
+        return
+    if kind != b"none":
+        raise CommandFailed(f"The key {shown(key)} holds a {kind.decode()}, not a stream.")
+    names = sorted(stream_keys(client, most=1000))
+    has = ", ".join(shown(name) for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    raise CommandFailed(
+        f"There is no stream {shown(key)} at {place_of(client)}"
+        + (f"; there are {has}." if names else ", nor any other in this database.")
+    )
+
+
+def stream_keys(client: redis.Redis, pattern: str = "*", most: int | None = None) -> list[bytes]:
+    """List the streams that match a pattern, each once, and no more than asked for."""
+    found: dict[bytes, None] = {}
+    for key in client.scan_iter(match=pattern, count=1000, _type="stream"):
+        found[key] = None
+        if most is not None and len(found) >= most:
+            break
+    return list(found)

@@ -1,0 +1,1 @@
+"""`headrace convert`: data from one form on disk to another."""

@@ -1,0 +1,45 @@
+"""Reading a data directory or a file of one on the command line: with a bar, and with warnings on standard error."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
+from rich.text import Text
+
+from headrace.engine.engine import Engine
+from headrace.storage.disk import Disk
+from headrace.storage.loading import Loaded
+from headrace.storage.reading import read_data
+
+
+class Warnings:
+    """Keeps the sentences that loading has for an operator, and prints them."""
+
+    def __init__(self, console: Console) -> None:
+        self.sentences: list[str] = []
+        self._console = console
+
+    def notice(self, text: str) -> None:
+        """Pass over what is usual."""
+
+    def warning(self, text: str) -> None:
+        """Print what somebody should know."""
+        self.sentences.append(text)
+        self._console.print(Text(text, style="yellow"), soft_wrap=True)
+
+
+def read_engine(path: Path) -> tuple[Engine, Loaded]:
+    """Load what a path holds; nothing is changed there."""
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("read", total=None)
+        steps = read_data(path, Warnings(console), Disk())
+        while True:
+            try:
+                progress = next(steps)
+            except StopIteration as end:
+                result: tuple[Engine, Loaded] = end.value
+                return result
+            bar.update(task, completed=progress.done, total=progress.total)

@@ -1,0 +1,1 @@
+"""`headrace group`: consumer groups, looked at and set right."""

@@ -1,0 +1,1 @@
+"""`headrace inspect`: a stream drawn as it is stored."""

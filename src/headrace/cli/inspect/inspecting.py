@@ -1,0 +1,88 @@
+"""What `headrace inspect` does: find the stream and its node, then draw it or print it as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from headrace.cli.address import ServerAddress
+from headrace.cli.inspect.anatomy import Part, cut_listpack
+from headrace.cli.inspect.overview import Overview, StreamNode
+from headrace.cli.inspect.payload import cut_payload
+from headrace.cli.inspect.picture import draw_stream
+from headrace.cli.inspect.sources import Specimen, from_path, from_server
+from headrace.cli.moments import END, place
+from headrace.cli.showing import lossless, raw
+from headrace.core.stream_id import StreamID
+
+
+def run_inspect(
+    server: ServerAddress,
+    key: str | None,
+    file: Path | None,
+    node: str | None,
+    *,
+    payload: bool,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Draw one stream."""
+    if file is not None:
+        specimen = from_path(file, None if key is None else raw(key), server.db or 0)
+    elif key is not None:
+        specimen = from_server(raw(key), server)
+    else:
+        raise typer.BadParameter("Name the stream, or the file that it is in with --file.", param_hint="KEY")
+    overview = Overview(specimen.stream)
+    chosen = _chosen_node(overview, node)
+    parts = _parts(specimen, chosen, payload=payload)
+    if as_json:
+        print(json.dumps(_as_json(specimen, overview, chosen, parts, payload=payload)))  # noqa: T201
+    else:
+        title = "the payload" if payload or chosen is None else f"the listpack of node {chosen.master}"
+        draw_stream(Console(highlight=False), specimen, overview, chosen, parts, title=title, everything=everything)
+
+
+def _chosen_node(overview: Overview, wanted: str | None) -> StreamNode | None:
+    """Find the node that an ID is in, or would be in; the first, where none is asked for."""
+    if not overview.nodes:
+        return None
+    if wanted is None:
+        return overview.nodes[0]
+    text = place(wanted)
+    if text == END:
+        return overview.nodes[-1]
+    id = StreamID.parse(text)
+    return next((node for node in reversed(overview.nodes) if node.master <= id), overview.nodes[0])
+
+
+def _parts(specimen: Specimen, chosen: StreamNode | None, *, payload: bool) -> list[Part]:
+    if payload:
+        return cut_payload(specimen.payload)
+    return [] if chosen is None else cut_listpack(chosen.listpack, chosen.master)
+
+
+def _as_json(
+    specimen: Specimen, overview: Overview, chosen: StreamNode | None, parts: list[Part], *, payload: bool
+) -> dict[str, Any]:
+    return {
+        "stream": lossless(specimen.name),
+        "from": specimen.place,
+        **overview.as_json(),
+        "drawn": "payload" if payload else None if chosen is None else str(chosen.master),
+        "parts": [
+            {
+                "offset": part.offset,
+                "bytes": part.data.hex(),
+                "encoding": part.encoding,
+                "value": lossless(part.value) if isinstance(part.value, bytes) else part.value,
+                "meaning": part.meaning,
+                "of": part.of,
+                "encoding_bytes": part.head,
+                "backlen_bytes": part.tail,
+            }
+            for part in parts
+        ],
+    }

@@ -1,0 +1,98 @@
+"""A stream seen from above: its counters, its nodes, its rax, its groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from headrace.cli.showing import lossless
+from headrace.core.listpack import Listpack
+from headrace.core.rax_map import RaxMap
+from headrace.core.stream import Stream
+from headrace.core.stream_id import StreamID
+
+if TYPE_CHECKING:
+    from headrace.core.rax_drawing import TreeShape
+
+
+@dataclass(frozen=True)
+class StreamNode:
+    """One node, and what its master entry says."""
+
+    master: StreamID
+    listpack: bytes
+    alive: int
+    deleted: int
+    fields: tuple[bytes, ...]
+
+    @classmethod
+    def read(cls, master: StreamID, listpack: bytes) -> StreamNode:
+        """Read the master entry."""
+        elements = iter(Listpack.from_bytes(listpack))
+        alive, deleted, fields = int(next(elements)), int(next(elements)), int(next(elements))
+        names = (next(elements) for _ in range(fields))
+        texts = tuple(name if isinstance(name, bytes) else b"%d" % name for name in names)
+        return cls(master, listpack, alive, deleted, texts)
+
+
+class Overview:
+    """What is to be told of a stream as a whole."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.nodes = [StreamNode.read(master, listpack) for master, listpack in stream.nodes()]
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes all listpacks have."""
+        return sum(len(node.listpack) for node in self.nodes)
+
+    @property
+    def deleted(self) -> int:
+        """How many deleted entries still take room."""
+        return sum(node.deleted for node in self.nodes)
+
+    @cached_property
+    def tree(self) -> TreeShape:
+        """The rax of the nodes, built as a server builds it that loads them."""
+        index = RaxMap()
+        for node in self.nodes:
+            index.insert(node.master.key, None)
+        return index.shape()
+
+    def as_json(self) -> dict[str, Any]:
+        """Tell it to a program."""
+        stream = self.stream
+        return {
+            "length": len(stream),
+            "first_id": str(stream.first_id) if len(stream) else None,
+            "last_id": str(stream.last_id),
+            "max_deleted_id": str(stream.max_deleted_id),
+            "entries_added": stream.entries_added,
+            "rax": {"keys": self.tree["numele"], "nodes": self.tree["numnodes"]},
+            "nodes": [
+                {
+                    "master": str(node.master),
+                    "bytes": len(node.listpack),
+                    "entries": node.alive,
+                    "deleted": node.deleted,
+                    "fields": [lossless(name) for name in node.fields],
+                }
+                for node in self.nodes
+            ],
+            "groups": [
+                {
+                    "name": lossless(group.name),
+                    "last_delivered_id": str(group.last_delivered_id),
+                    "entries_read": group.position,
+                    "lag": group.lag,
+                    "pending": group.pending_count,
+                    "consumers": [
+                        {"name": lossless(consumer.name), "pending": len(consumer)}
+                        for consumer in group.consumer_list()
+                    ],
+                }
+                for group in stream.group_list()
+            ],
+        }

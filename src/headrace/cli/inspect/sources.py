@@ -1,0 +1,101 @@
+"""Where the stream to inspect comes from: a server, a DUMP payload, an RDB file, a data directory.
+
+Whatever it is, a stream comes out that was checked to the last byte, with the payload that holds it: the server's own,
+the file's own, or the one that DUMP would give.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.cli.address import ServerAddress
+from headrace.cli.errors import CommandFailed
+from headrace.cli.showing import plural, shown
+from headrace.core.stream import Stream
+from headrace.formats.errors import CorruptPayload
+from headrace.formats.rdb_file import MAGIC
+from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
+from headrace.formats.stream_value import dump_stream, restore_stream
+
+_NAMED: Final = 8  # streams in a sentence
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A stream to look at; `payload` is None until somebody wants the one it would have."""
+
+    name: bytes
+    place: str
+    stream: Stream
+    stored: bytes | None
+
+    @property
+    def payload(self) -> bytes:
+        """The DUMP payload of the stream."""
+        return dump_stream(self.stream) if self.stored is None else self.stored
+
+
+def from_server(key: bytes, address: ServerAddress) -> Specimen:
+    """Take a stream of a live server with DUMP."""
+    from headrace.cli.connecting import connected, place_of, require_stream  # noqa: PLC0415 — files need no redis-py
+
+    with connected(address) as client:
+        require_stream(client, key)
+        payload = client.dump(key)
+        if payload is None:
+            raise CommandFailed(f"The stream {shown(key)} is gone since a moment ago.")
+        return _of_payload(key, f"on the server at {place_of(client)}", payload)
+
+
+def from_path(path: Path, key: bytes | None, db: int) -> Specimen:
+    """Take a stream of a file or a directory; the only one it has, where none is named."""
+    if not path.exists():
+        raise CommandFailed(f"There is no file or directory {path}.")
+    if path.is_dir() or path.suffix == ".aof":
+        from headrace.cli.files import read_engine  # noqa: PLC0415 — needs the whole engine
+
+        engine, _ = read_engine(path)
+        values = engine.databases[db].values if db < len(engine.databases) else {}
+        return _chosen({name: value for name, value in values.items() if isinstance(value, Stream)}, key, path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
+    if content.startswith(MAGIC):
+        return _chosen(_streams_of_rdb(content, path, db), key, path)
+    return _of_payload(path.stem.encode() if key is None else key, f"of the payload in {path}", content)
+
+
+def _streams_of_rdb(content: bytes, path: Path, db: int) -> dict[bytes, Stream]:
+    try:
+        records = list(RdbFileReader(content, now_ms=int(time.time() * 1000), preamble=True))
+    except CorruptPayload as error:
+        raise CommandFailed(
+            f"{path} cannot be read: {error}; `headrace check {path}` says what is left of it."
+        ) from None
+    return {
+        record.key: record.value
+        for record in records
+        if isinstance(record, LoadedKey) and record.db == db and isinstance(record.value, Stream)
+    }
+
+
+def _chosen(streams: dict[bytes, Stream], key: bytes | None, path: Path) -> Specimen:
+    named = ", ".join(shown(name) for name in sorted(streams)[:_NAMED]) + (", …" if len(streams) > _NAMED else "")
+    if not streams:
+        raise CommandFailed(f"There is no stream in {path}; another database may have some: --db.")
+    if key is None:
+        if len(streams) > 1:
+            raise CommandFailed(f"There are {plural(len(streams), 'stream')} in {path}: name one of {named}.")
+        key = next(iter(streams))
+    if key not in streams:
+        raise CommandFailed(f"There is no stream {shown(key)} in {path}; there are {named}.")
+    return Specimen(key, f"in {path}", streams[key], None)
+
+
+def _of_payload(key: bytes, place: str, payload: bytes) -> Specimen:
+    try:
+        return Specimen(key, place, restore_stream(payload), payload)
+    except CorruptPayload as error:
+        raise CommandFailed(f"{shown(key)}, {place}, is no stream that can be read: {error}.") from None

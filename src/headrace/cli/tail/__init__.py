@@ -1,0 +1,1 @@
+"""`headrace tail`: the end of streams, and what comes behind it."""

@@ -1,0 +1,128 @@
+"""How an entry is printed, in each format; every one takes what it is given and returns bytes to write.
+
+Tables and CSV have columns. Those of a table change with the entries, and a new heading says so; those of a CSV file
+cannot, so what has no column is told once on standard error.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from headrace.cli.moments import written
+from headrace.cli.rows.csv_rows import csv_line
+from headrace.cli.rows.json_lines import json_line
+from headrace.cli.rows.row import Pairs
+from headrace.cli.showing import lossless, raw, shown
+
+Printer: TypeAlias = Callable[[bytes, bytes, Pairs], None]
+
+_MOST_WIDE: Final = 40  # a column of a table, at least until its last
+_PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+
+
+def printer(form: str, fields: Sequence[str], keys: Sequence[bytes]) -> Printer:
+    """Choose how to print; several streams are told apart."""
+    several = len(keys) > 1
+    if form == "table":
+        return _Table([shown(key) for key in keys] if several else []).show
+    if form == "json":
+        return lambda key, id, pairs: _write(json_line(id, pairs, key if several else None))
+    if form == "csv":
+        return _Csv([raw(name) for name in fields], several=several).show
+    if form == "raw":
+        return lambda key, id, pairs: _write(
+            b"\t".join([*([key] if several else []), id, *(value for _, value in pairs)]) + b"\n"
+        )
+    if "{" in form:
+        return _Template(form).show
+    raise typer.BadParameter(
+        f"{form!r} is none of table, json, csv, raw, nor a template such as '{{_id}} {{temp}}'.", param_hint="--format"
+    )
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+
+
+class _Table:
+    """Columns as wide as what was in them so far, with a heading whenever the fields are others than before."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._console = Console(highlight=False)
+        self._titles = [*(["stream"] if keys else []), "time", "id"]
+        self._front = [max(map(len, ("stream", *keys))), 0, 0][-len(self._titles) :]  # widths before the fields
+        self._names: list[str] | None = None
+        self._widths: list[int] = []
+
+    def show(self, key: bytes, id: bytes, pairs: Pairs) -> None:
+        """Print an entry."""
+        front = [shown(key), written(int(id.split(b"-")[0])), id.decode()][-len(self._titles) :]
+        names, texts = [shown(name) for name, _ in pairs], [shown(value, 200) for _, value in pairs]
+        self._front = [max(pair) for pair in zip(self._front, map(len, front), strict=True)]
+        if names != self._names:
+            self._names = names
+            self._widths = [min(_MOST_WIDE, max(map(len, each))) for each in zip(names, texts, strict=True)]
+            self._console.print(
+                Text(_line(self._titles, self._front, names, self._widths), style="bold"), soft_wrap=True
+            )
+        self._widths = [min(_MOST_WIDE, max(width, len(text))) for width, text in zip(self._widths, texts, strict=True)]
+        line = Text(_line(front, self._front, texts, self._widths))
+        start = sum(self._front[:-1]) + 2 * (len(front) - 1)
+        line.stylize("dim", 0, start)
+        line.stylize("cyan", start, start + len(front[-1]))
+        self._console.print(line, soft_wrap=True)
+
+
+def _line(front: Sequence[str], front_widths: Sequence[int], cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = zip((*front, *cells), (*front_widths, *widths), strict=True)
+    return "  ".join(f"{cell:<{width}}" for cell, width in padded).rstrip()
+
+
+class _Csv:
+    """Comma-separated values, with a heading first."""
+
+    def __init__(self, fields: list[bytes], *, several: bool) -> None:
+        self._fields = fields
+        self._several = several
+        self._begun = False
+        self._told = False
+
+    def show(self, key: bytes, id: bytes, pairs: Pairs) -> None:
+        """Print an entry."""
+        front = [key] if self._several else []
+        if not self._begun:
+            self._begun = True
+            self._fields = self._fields or list(dict.fromkeys(name for name, _ in pairs))
+            _write(csv_line([*([b"_key"] if self._several else []), b"_id", *self._fields]))
+        values = dict(pairs)
+        _write(csv_line([*front, id, *(values.get(name) for name in self._fields)]))
+        extra = [name for name in values if name not in self._fields]
+        if extra and not self._told:
+            self._told = True
+            print(  # noqa: T201
+                f"headrace: entry {id.decode()} has a field {shown(extra[0])}, and this CSV has no column for it: name "
+                "all columns with --field.",
+                file=sys.stderr,
+            )
+
+
+class _Template:
+    """A text with fields in braces; one that an entry does not have is empty."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.replace("\\t", "\t").replace("\\n", "\n")
+
+    def show(self, key: bytes, id: bytes, pairs: Pairs) -> None:
+        """Print an entry."""
+        values = {lossless(name): lossless(value) for name, value in pairs}
+        values |= {"_id": id.decode(), "_key": lossless(key), "_time": written(int(id.split(b"-")[0]))}
+
+        def filled(match: re.Match[str]) -> str:
+            return match[0][0] if match[1] is None else values.get(match[1], "")
+
+        _write(raw(_PLACE.sub(filled, self._text)) + b"\n")

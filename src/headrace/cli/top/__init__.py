@@ -1,0 +1,1 @@
+"""`headrace top`: the streams of a server as they live."""

@@ -1,0 +1,168 @@
+"""How a reading looks: a line for the server, then a table of streams, with their groups and consumers below them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.showing import duration, number, plural, rate, raw, shown, size
+from headrace.cli.top.reading import MOST_STREAMS, ConsumerReading, GroupReading, ServerReading, StreamReading
+
+SORTS: Final[dict[str, Callable[[StreamReading], Any]]] = {
+    "name": lambda stream: stream.name,
+    "length": lambda stream: -stream.length,
+    "in": lambda stream: -(stream.in_per_s or 0),
+    "out": lambda stream: -(stream.out_per_s or 0),
+    "groups": lambda stream: -len(stream.groups),
+    "lag": lambda stream: -(stream.lag or 0),
+    "pending": lambda stream: -stream.pending,
+    "oldest": lambda stream: -(stream.oldest_ms or 0),
+}
+_Row: TypeAlias = tuple[Text, ...]
+
+_COLUMNS: Final = ("length", "in/s", "out/s", "groups", "lag", "pending", "oldest")
+_LINES_AROUND: Final = 5  # that the table shares the screen with
+_LATE_MS: Final = 60_000  # a pending entry that nobody was heard of for so long deserves a look
+_HINT: Final = "q leave  s sort  r reverse  g groups  c consumers  ↑↓ scroll"
+
+
+@dataclass
+class View:
+    """What the person at the keys has chosen."""
+
+    sort: str = "name"
+    backwards: bool = False
+    groups: bool = True
+    consumers: bool = True
+    top_row: int = 0
+
+    def press(self, key: str, page: int) -> bool:
+        """Take a key; return whether to go on."""
+        if key in {"q", "Q", "\x03", "\x04"}:
+            return False
+        if key == "s":
+            names = list(SORTS)
+            self.sort = names[(names.index(self.sort) + 1) % len(names)]
+        elif key == "r":
+            self.backwards = not self.backwards
+        elif key == "g":
+            self.groups = not self.groups
+        elif key == "c":
+            self.consumers = not self.consumers
+        else:
+            steps = {"up": -1, "down": 1, "k": -1, "j": 1, "page up": -page, "page down": page, "home": -(10**9)}
+            self.top_row = max(0, self.top_row + steps.get(key, 0))
+        return True
+
+
+def screen(reading: ServerReading, view: View, height: int | None, trouble: str = "") -> Group:
+    """Draw a reading; with a height, the part of it that the view has scrolled to, and the keys."""
+    rows = [row for stream in _sorted(reading, view) for row in _rows(stream, view)]
+    room = len(rows) if height is None else max(1, height - _LINES_AROUND)
+    view.top_row = min(view.top_row, max(0, len(rows) - room))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), expand=height is not None)
+    table.add_column(_heading("stream", "name", view), ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
+    for name in _COLUMNS:
+        table.add_column(_heading(name, name.removesuffix("/s"), view), justify="right", no_wrap=True)
+    for row in rows[view.top_row : view.top_row + room]:
+        table.add_row(*row)
+    title = _title(reading)
+    title.no_wrap = height is not None
+    parts: list[Any] = [title, Text(), table]
+    if not rows:
+        parts.append(Text("there are no streams yet", style="dim"))
+    if reading.more_streams:
+        parts.append(Text(f"only the first {MOST_STREAMS:,} streams are shown: choose with --match", style="yellow"))
+    if height is not None:
+        hidden = len(rows) - room
+        more = f"   {plural(hidden, 'line')} more" if hidden > 0 else ""
+        parts += [Text(), Text(trouble, style="red") if trouble else Text(_HINT + more, style="dim")]
+    return Group(*parts)
+
+
+def _title(reading: ServerReading) -> Text:
+    entries = sum(stream.length for stream in reading.streams)
+    facts = (
+        reading.version,
+        reading.server,
+        f"up {duration(reading.uptime_s * 1000)}",
+        f"{plural(len(reading.streams), 'stream')}, {plural(entries, 'entry', 'entries')}",
+        f"{number(reading.commands_per_s)} commands/s",
+        plural(reading.clients, "client"),
+        size(reading.memory_bytes),
+    )
+    return Text.assemble((facts[0], "bold"), *(f" · {fact}" for fact in facts[1:]), overflow="ellipsis")
+
+
+def _heading(text: str, sort: str, view: View) -> Text:
+    return Text(text + ("▲" if view.backwards else "▼"), style="reverse") if view.sort == sort else Text(text)
+
+
+def _sorted(reading: ServerReading, view: View) -> list[StreamReading]:
+    return sorted(reading.streams, key=SORTS[view.sort], reverse=view.backwards)
+
+
+def _rows(stream: StreamReading, view: View) -> list[_Row]:
+    rows: list[_Row] = [
+        (
+            Text(shown(raw(stream.name)), style="bold"),
+            Text(number(stream.length)),
+            _busy(stream.in_per_s),
+            _busy(stream.out_per_s),
+            Text(number(len(stream.groups) or None)),
+            _behind(stream.lag),
+            _waiting(stream.pending),
+            _oldest(stream.oldest_ms, 1),
+        )
+    ]
+    if view.groups:
+        for position, group in enumerate(stream.groups):
+            rows += _group_rows(group, view, is_last=position == len(stream.groups) - 1)
+    return rows
+
+
+def _group_rows(group: GroupReading, view: View, *, is_last: bool) -> list[_Row]:
+    oldest = group.oldest_pending or {}
+    lag = Text("?", style="dim") if group.lag is None else _behind(group.lag)
+    rows: list[_Row] = [
+        (
+            Text.assemble((" └ " if is_last else " ├ ", "dim"), (shown(raw(group.name)), "cyan")),
+            Text(),
+            Text(),
+            _busy(group.out_per_s),
+            Text(),
+            lag,
+            _waiting(group.pending),
+            _oldest(oldest.get("idle_ms"), oldest.get("deliveries", 1)),
+        )
+    ]
+    if view.consumers:
+        rows += [_consumer_row(each, "   " if is_last else " │ ") for each in group.consumers]
+    return rows
+
+
+def _consumer_row(consumer: ConsumerReading, line: str) -> _Row:
+    name = Text.assemble(
+        (line, "dim"), "  ", shown(raw(consumer.name)), (f"  idle {duration(consumer.idle_ms)}", "dim")
+    )
+    return (name, *(Text() for _ in range(5)), _waiting(consumer.pending), Text())
+
+
+def _busy(per_s: float | None) -> Text:
+    return Text(rate(per_s), style="green" if per_s else "dim")
+
+
+def _behind(lag: int | None) -> Text:
+    return Text(number(lag), style="yellow" if lag else "dim")
+
+
+def _waiting(pending: int) -> Text:
+    return Text(number(pending), style="" if pending else "dim")
+
+
+def _oldest(idle_ms: int | None, deliveries: int) -> Text:
+    style = "red" if idle_ms is not None and idle_ms >= _LATE_MS else ""
+    return Text(duration(idle_ms) + (f" ×{deliveries}" if deliveries > 1 else ""), style=style)

@@ -1,0 +1,1 @@
+"""`headrace load` and `headrace export`: between files and streams."""

@@ -1,0 +1,103 @@
+"""Files are read to be looked at as start-up would load them, and stay as they are."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from data_picture import take_pictures
+from data_sets import BASE, INCREMENT
+
+from headrace.engine.engine import Engine
+from headrace.formats.aof import encode
+from headrace.storage.directory import DataDirectory
+from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotRecover
+from headrace.storage.loading import Loaded
+from headrace.storage.manifest import Kind, Manifest, ManifestFile, publish
+from headrace.storage.reading import read_data
+
+
+class Heard:
+    """Keeps what an operator is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def notice(self, text: str) -> None:
+        pass
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def read(path: Path, heard: Heard | None = None) -> tuple[Engine, Loaded]:
+    steps: Generator[object, None, tuple[Engine, Loaded]] = read_data(path, heard or Heard(), Disk())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def commands(*argvs: list[bytes]) -> bytes:
+    return b"".join(map(encode, argvs))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A base and an increment, and the manifest that names them."""
+    files = tmp_path / "appendonlydir"
+    files.mkdir()
+    (files / "appendonly.aof.1.base.aof").write_bytes(commands(*BASE))
+    (files / "appendonly.aof.1.incr.aof").write_bytes(commands(*INCREMENT))
+    manifest = Manifest(
+        ManifestFile("appendonly.aof.1.base.aof", 1, Kind.BASE),
+        (),
+        (ManifestFile("appendonly.aof.1.incr.aof", 1, Kind.INCREMENT),),
+    )
+    publish(Disk(), DataDirectory(Disk(), tmp_path).manifest, manifest)
+    return tmp_path
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_a_directory_its_files_and_a_single_file_read_alike(directory: Path, tmp_path: Path) -> None:
+    before = contents(directory)
+    engine, loaded = read(directory)
+    assert (len(loaded.files), loaded.commands) == (2, len(BASE) + len(INCREMENT))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "appendonly.aof").write_bytes(commands(*BASE, *INCREMENT))
+    expected = take_pictures(engine)
+    assert expected
+    for path in (directory / "appendonlydir", tmp_path / "old", tmp_path / "old" / "appendonly.aof"):
+        assert take_pictures(read(path)[0]) == expected
+    assert {path: content for path, content in contents(directory).items() if path in before} == before
+
+
+def test_only_the_end_of_the_last_file_may_be_torn(directory: Path) -> None:
+    increment = directory / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    whole = increment.read_bytes()
+    increment.write_bytes(whole[:-3])
+    heard = Heard()
+    read(directory, heard)
+    assert len(heard.warnings) == 1
+    assert "are not read" in heard.warnings[0]
+    assert increment.read_bytes() == whole[:-3]
+    increment.write_bytes(whole)
+    base = directory / "appendonlydir" / "appendonly.aof.1.base.aof"
+    base.write_bytes(base.read_bytes()[:-3])
+    with pytest.raises(CannotRecover, match="is damaged"):
+        read(directory)
+
+
+def test_files_that_are_missing_are_told(directory: Path) -> None:
+    with pytest.raises(CannotRecover, match=r"There is no .*nothing to read"):
+        read(directory / "nothing")
+    (directory / "appendonlydir" / "appendonly.aof.1.incr.aof").unlink()
+    with pytest.raises(CannotRecover, match="is missing, which the manifest names"):
+        read(directory)
+    (directory / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense")
+    with pytest.raises(CannotRecover, match=r"The manifest .* is damaged"):
+        read(directory)
