@@ -1,7 +1,8 @@
 """The streaming reader, called as Spark calls it: offsets as JSON, late commits, new readers after a crash."""
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -175,6 +176,89 @@ def test_without_failondataloss_the_count_is_a_warning(server: redis.Redis, capl
     server.xtrim("s", minid="8-0", approximate=False)
     assert query.batch() == [("s", "8-0"), ("s", "9-0"), ("s", "10-0")]
     assert "3 entries were trimmed or deleted" in caplog.text
+
+
+class Overtaken(Query):
+    """A query whose stream something happens to between the plan and the tasks, or between two chunks of one."""
+
+    def interrupted(self, happens: Callable[[], object], after_chunks: int = 0) -> list[str]:
+        start = self.checkpoint[-1] if self.checkpoint else self.reader.initialOffset()
+        end = self.reader.latestOffset(start, ReadAllAvailable())
+        partitions = self.reader.partitions(start, end)
+        chunks = (batch for partition in partitions for batch in self.reader.read(partition))
+        ids = [id for batch in itertools.islice(chunks, after_chunks) for id in batch.column(1).to_pylist()]
+        happens()
+        return ids + [id for batch in chunks for id in batch.column(1).to_pylist()]
+
+
+def fill(server: redis.Redis, count: int = 1000) -> list[str]:
+    """Add entries that make several chunks for a transport of either kind."""
+    with server.pipeline(transaction=False) as pipeline:
+        for number in range(1, count + 1):
+            pipeline.xadd("s", {"v": "x" * 4000}, id=f"{number}-0")
+        pipeline.execute()
+    return [f"{number}-0" for number in range(1, count + 1)]
+
+
+def test_trimming_between_the_plan_and_the_tasks_is_noticed_and_counted(server: redis.Redis) -> None:
+    fill(server, 50)
+    query = Overtaken(server)
+    with pytest.raises(DataLost, match="20 entries were trimmed or deleted from stream 's' from 0-1 on before"):
+        query.interrupted(lambda: server.xtrim("s", minid="21-0", approximate=False))
+
+
+def test_trimming_that_overtakes_a_task_is_noticed_and_counted(
+    server: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = fill(server)
+    query = Overtaken(server, failOnDataLoss="false")
+    found = query.interrupted(lambda: server.xtrim("s", minid="901-0", approximate=False), after_chunks=1)
+    assert found == [*ids[: len(found) - 100], *ids[900:]]
+    assert f"{1000 - len(found)} entries were trimmed or deleted from stream 's' from " in caplog.text
+
+
+def test_trimming_behind_a_task_is_no_loss(server: redis.Redis) -> None:
+    ids = fill(server)
+    query = Overtaken(server)
+    assert query.interrupted(lambda: server.xtrim("s", minid="50-0", approximate=False), after_chunks=1) == ids
+    assert Overtaken(server, minPartitions="4").interrupted(lambda: server.xtrim("s", minid="50-0")) == ids[49:]
+
+
+def test_trimming_up_to_where_a_task_begins_is_no_loss(server: redis.Redis) -> None:
+    fill(server, 50)
+    query = Overtaken(server, maxEntriesPerTrigger="20")
+    reached = len(query.batch())
+    found = query.interrupted(lambda: server.xtrim("s", minid=f"{reached + 1}-0", approximate=False))
+    assert found == [f"{number}-0" for number in range(reached + 1, 51)]
+
+
+def test_a_part_of_a_stream_that_was_trimmed_away_is_noticed(server: redis.Redis) -> None:
+    fill(server)
+    query = Overtaken(server, minPartitions="4")
+    with pytest.raises(DataLost, match="entries were trimmed or deleted from stream 's'"):
+        query.interrupted(lambda: server.xtrim("s", minid="990-0", approximate=False), after_chunks=1)
+
+
+def test_a_stream_deleted_between_the_plan_and_the_tasks_is_noticed(server: redis.Redis) -> None:
+    fill(server, 50)
+    with pytest.raises(DataLost, match="entries were trimmed or deleted from stream 's'"):
+        Overtaken(server).interrupted(lambda: server.delete("s"))
+
+
+def test_a_stream_made_anew_between_the_plan_and_the_tasks_is_noticed(server: redis.Redis) -> None:
+    fill(server, 50)
+
+    def make_anew() -> None:
+        server.delete("s")
+        server.xadd("s", {"a": 1}, id="100-0")
+
+    with pytest.raises(DataLost, match="entries were trimmed or deleted from stream 's'"):
+        Overtaken(server).interrupted(make_anew)
+
+
+def test_entries_deleted_one_by_one_under_a_task_are_no_loss(server: redis.Redis) -> None:
+    ids = fill(server, 50)
+    assert Overtaken(server).interrupted(lambda: server.xdel("s", *ids[:10])) == ids[10:]
 
 
 def test_single_entries_that_were_deleted_are_no_loss(server: redis.Redis) -> None:

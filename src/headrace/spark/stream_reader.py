@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
-from headrace.spark.losses import lost_between, report_loss
+from headrace.spark.losses import LossWatch, lost_between, report_loss
 from headrace.spark.offsets import Mark, Place, from_json, to_json
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
@@ -114,19 +114,22 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for place, (begin, mark) in ranges.items():
             state = states[place]
             lost = lost_between(begin, mark, state)
-            report_loss(lost, place[1], begin, fail=self._options.fail_on_data_loss)
+            report_loss(lost, place[1], f"after {begin.id}", fail=self._options.fail_on_data_loss)
             if state is not None and state.first_id is not None and state.first_id <= mark.id:
                 first, last = begin.id.successor(), min(mark.id, state.last_id)
                 known = None if begin.added is None or mark.added is None else mark.added - begin.added
                 entries = estimate(state, first, last) if known is None else max(1, known)
-                slices.append(Slice(*place, first, last, entries))
+                exact = begin.added is not None and state.max_deleted_id <= begin.id
+                before = max(0, (begin.added or 0) - state.removed) if exact else None
+                slices.append(Slice(*place, first, last, entries, planned=state, before=before))
         return plan_partitions(slices, self._options, self._connections)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the entries of a task's slices."""
         assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
         for part in partition.slices:
-            yield from self._connections.transport(part.server).read(part, self._projection)
+            watch = LossWatch(part, fail=self._options.fail_on_data_loss, exact=self._options.mode != "dropmalformed")
+            yield from self._connections.transport(part.server).read(part, self._projection, watch)
         self._connections.close()
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -188,7 +191,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seen = self._seen.pop(place, mark)
         if seen.life == mark.life and seen.id > mark.id:
             lost = None if seen.added is None or mark.added is None else seen.added - mark.added
-            report_loss(lost, place[1], mark, fail=self._options.fail_on_data_loss)
+            report_loss(lost, place[1], f"after {mark.id}", fail=self._options.fail_on_data_loss)
         return mark if state is None else Mark.before(state, mark.life + 1)
 
     def _end_of(self, place: Place, begin: Mark, state: StreamState | None) -> Mark:
