@@ -8,7 +8,6 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.connecting import Connections, Readable
-from headrace.spark.files import Files
 from headrace.spark.filters import Narrowing
 from headrace.spark.losses import LossWatch
 from headrace.spark.options import Latest, ReadOptions
@@ -23,9 +22,7 @@ class StreamBatchReader(DataSourceReader):
     def __init__(self, schema: t.StructType, options: ReadOptions) -> None:
         self._options = options
         self._projection = projection_for(schema, options)
-        self._readable: Readable = (
-            Connections(options.server) if options.path is None else Files(options.path, options.db)
-        )
+        self._readable = _readable(options)
         self._narrowing = Narrowing(self._projection.id_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -74,6 +71,16 @@ class FilteringBatchReader(StreamBatchReader):
         for condition in filters:
             if not self._narrowing.take(condition):
                 yield condition
+
+
+def _readable(options: ReadOptions) -> Readable:
+    """Return the servers, or the files, that hold the streams."""
+    if options.path is None:
+        return Connections(options.server)
+    # Files need the whole engine, which takes half as long to import as everything else here, in each process of Spark.
+    from headrace.spark.files import Files  # noqa: PLC0415
+
+    return Files(options.path, options.db)
 
 
 def estimate(state: StreamState, first: StreamID, last: StreamID) -> int:
