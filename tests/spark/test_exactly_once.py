@@ -92,6 +92,22 @@ class Job:
         self._process.wait()
 
 
+def finish_copies(spark: SparkSession, server: redis.Redis, directory: Path) -> None:
+    """Copy what is left; as often as it takes, for Spark gives a Python process ten seconds to start, busy or not."""
+    for attempt in range(5):
+        queries = spark_job.start_copies(spark, url_of(server), directory, once=True)
+        try:
+            assert all([query.awaitTermination(PATIENCE_S) for query in queries])
+        except PySparkException as failed:
+            assert "failed to connect back" in str(failed), f"attempt {attempt}"
+        else:
+            return
+        finally:
+            for query in queries:
+                query.stop()
+    pytest.fail("five attempts to start two queries failed")
+
+
 # What runs tasks: Python workers, and the executors that start them where those are processes of their own.
 WORKER, EXECUTOR = b"pyspark.daemon", b"CoarseGrainedExecutorBackend"
 
@@ -134,8 +150,7 @@ def test_kills_neither_lose_nor_repeat_an_entry(
         kills["driver"] += 1
     producer.stop()
     print(dict(kills))
-    for query in spark_job.start_copies(spark, url_of(server), tmp_path, once=True):
-        assert query.awaitTermination(PATIENCE_S)
+    finish_copies(spark, server, tmp_path)
     expected = [-1, *range(producer.count)]
     for key in KEYS:
         found = [int(entry[b"n"]) for _, entry in server.xrange(key.replace("in", "out"))]

@@ -337,6 +337,20 @@ def test_progress_is_visible_as_a_group(server: redis.Redis) -> None:
     assert query.reader.reportLatestOffset() == {"0": {"s": {"id": "10-0", "added": 10}}}
 
 
+def test_trimming_what_is_acknowledged_keeps_what_the_query_has_still_to_read(headrace_server: redis.Redis) -> None:
+    add(headrace_server, *(f"{n}-0" for n in range(1, 301)))
+    query = Query(headrace_server, group="spark", maxEntriesPerTrigger="150")
+    found = query.batch()
+    headrace_server.execute_command("XTRIM", "s", "MAXLEN", "=", 0, "ACKED")
+    assert headrace_server.xlen("s") == 300, "a batch is committed when the next one begins"
+    found += query.batch()
+    headrace_server.execute_command("XTRIM", "s", "MAXLEN", "=", 0, "ACKED")
+    assert 150 <= headrace_server.xlen("s") < 300
+    while len(batch := query.batch()) > 0:
+        found += batch
+    assert found == [("s", f"{n}-0") for n in range(1, 301)]
+
+
 def test_keys_that_are_no_text_survive_the_checkpoint(redis_server: redis.Redis) -> None:
     redis_server.xadd(b"k\xff", {"a": 1}, id="1-0")
     query = Query(redis_server, keys="*")

@@ -1,5 +1,6 @@
 """Streaming queries on a real Spark: checkpoints, limits, servers that restart, streams that come and go."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import SourceProgress
 
 from spark_frames import rows, url_of
 
@@ -22,6 +24,12 @@ def fill(server: redis.Redis, key: str, first: int, last: int) -> None:
 
 def numbers(found: list[tuple[object, ...]], key: str) -> list[object]:
     return [number for name, _, number in found if name == key]
+
+
+def lag(source: SourceProgress) -> int:
+    """How many entries were there beyond a batch, as the progress of a query tells."""
+    latest, end = (json.loads(offset)["0"]["s"]["added"] for offset in (source.latestOffset, source.endOffset))
+    return int(latest) - int(end)
 
 
 def test_available_now_to_parquet_and_on_from_the_checkpoint(
@@ -44,10 +52,13 @@ def test_available_now_to_parquet_and_on_from_the_checkpoint(
         assert query.exception() is None
         found = sorted(rows(spark.read.schema(SCHEMA).parquet(str(tmp_path / "lake"))), key=lambda row: row[2])
         assert numbers(found, "s") == list(range(1, last + 1))
+        lags.append([lag(progress.sources[0]) for progress in query.recentProgress if progress.numInputRows])
         return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
+    lags: list[list[int]] = []
     fill(redis_server, "s", 1, 1000)
     assert run(1000) == [400, 400, 200]
+    assert lags == [[600, 200, 0]], "the latest offset in the progress tells how many entries are still to come"
     fill(redis_server, "s", 1001, 1100)
     assert run(1100) == [100]
     [group] = redis_server.xinfo_groups("s")

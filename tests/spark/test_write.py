@@ -78,6 +78,13 @@ def test_maxlen_trims_about(spark: SparkSession, server: redis.Redis) -> None:
     assert server.xrevrange("s", count=1)[0][1] == {b"id": b"4999"}
 
 
+def test_minid_trims_about(spark: SparkSession, server: redis.Redis) -> None:
+    frame = spark.range(5000).coalesce(1).selectExpr("concat(id + 1, '-0') AS at", "id")
+    sink(frame, server, key="s", idColumn="at", minid="4001").save()
+    assert 1000 <= server.xlen("s") <= 1100
+    assert server.xrevrange("s", count=1) == [(b"5000-0", {b"id": b"4999"})]
+
+
 def test_many_tasks_write_every_row(spark: SparkSession, server: redis.Redis) -> None:
     sink(spark.range(0, 3000, numPartitions=4), server, key="s").save()
     assert sorted(int(entry[b"id"]) for _, entry in server.xrange("s")) == list(range(3000))
