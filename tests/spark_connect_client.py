@@ -10,6 +10,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from spark_queries import run_to_the_end
 from spark_sessions import SETTINGS
 
 
@@ -22,14 +23,8 @@ def main(url: str, directory: str) -> None:
     frame = spark.read.format("headrace").options(url=url, keys="in").schema("n int").load()
     frame.write.format("headrace").mode("append").options(url=url, key="batched").save()
     stream = spark.readStream.format("headrace").options(url=url, keys="in", startingId="earliest").schema("n int")
-    query = (
-        stream.load()
-        .writeStream.format("headrace")
-        .options(url=url, key="streamed", checkpointLocation=directory)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    sink = stream.load().writeStream.format("headrace").options(url=url, key="streamed", checkpointLocation=directory)
+    run_to_the_end(lambda: [sink.trigger(availableNow=True).start()])
     print(type(spark).__module__)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_queries import run_to_the_end
+
 SCHEMA = "_key string, _id string, _timestamp timestamp, sensor string, value decimal(8,2)"
 
 
@@ -30,18 +32,14 @@ def run(spark: SparkSession, urls: str, directory: Path) -> dict[str, list[list[
         .load()
     )
     alarms = stream.where("value >= 90").selectExpr("'alarms' AS out", "sensor", "value", "_id AS reading")
-    queries = [
-        alarms.writeStream.format("headrace")
-        .options(url=first, keyColumn="out", checkpointLocation=str(directory / "to-stream"))
-        .trigger(availableNow=True)
-        .start(),
-        stream.writeStream.format("parquet")
-        .option("checkpointLocation", str(directory / "to-parquet"))
-        .trigger(availableNow=True)
-        .start(str(directory / "lake")),
-    ]
-    for query in queries:
-        query.awaitTermination()
+    to_stream = alarms.writeStream.format("headrace").options(url=first, keyColumn="out").trigger(availableNow=True)
+    to_lake = stream.writeStream.format("parquet").trigger(availableNow=True)
+    run_to_the_end(
+        lambda: [
+            to_stream.start(checkpointLocation=str(directory / "to-stream")),
+            to_lake.start(str(directory / "lake"), checkpointLocation=str(directory / "to-parquet")),
+        ]
+    )
     written = spark.read.format("headrace").options(url=first, keys="alarms").schema("sensor string, reading string")
     return {
         "averages": _sorted(averages),

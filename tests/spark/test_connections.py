@@ -152,6 +152,17 @@ def test_a_user_who_may_not_is_told_what(spark: SparkSession, server: redis.Redi
         server.acl_deluser("reader")
 
 
+def test_a_user_who_may_only_read_reads(spark: SparkSession, server: redis.Redis) -> None:
+    server.xadd("in", {"n": 1})
+    server.acl_setuser("reader", enabled=True, passwords=["+p"], keys=["*"], commands=["+@read"], reset=True)
+    try:
+        url = url_of(server).replace("//", "//reader:p@")
+        frame = spark.read.format("headrace").options(url=url, keys="i*").schema("n int").load()
+        assert rows(frame) == [(1,)]
+    finally:
+        server.acl_deluser("reader")
+
+
 # --- Redis Cluster ---------------------------------------------------------------------------------------------
 
 

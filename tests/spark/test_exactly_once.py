@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 import spark_job
 from campaign import LONG, SEED
 from spark_frames import rows, url_of
+from spark_queries import run_to_the_end
 
 KEYS = ("in:0", "in:1")
 DRIVER_KILLS = 12 if LONG else 2
@@ -57,21 +58,25 @@ class Job:
         self._server = server
         command = [sys.executable, spark_job.__file__, url_of(server), str(directory), master]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-        with (directory / "job.log").open("ab") as log:
+        self._log = directory / "job.log"
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"running\n", (directory / "job.log").read_text()[-2000:]
+        assert self._process.stdout.readline() == b"running\n", self._log.read_text()[-2000:]
 
-    def wait_for_a_copy(self) -> None:
-        """Return when entries have arrived that were not there before."""
+    def copies_something(self) -> bool:
+        """Wait for entries that were not there before; False: Spark's Python processes were too slow to start."""
         before = self._server.xlen("out:0")
         deadline = time.monotonic() + PATIENCE_S
         while self._server.xlen("out:0") <= before:
-            assert self._process.poll() is None, "the program has ended by itself"
+            if self._process.poll() is not None:
+                assert b"failed to connect back" in self._log.read_bytes()
+                return False
             assert time.monotonic() < deadline, "nothing was copied"
             time.sleep(0.05)
+        return True
 
     def kill_one(self, what: bytes, chance: random.Random) -> bool:
         """Kill one of the processes that run tasks; False where there is none at the moment."""
@@ -90,22 +95,6 @@ class Job:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-
-
-def finish_copies(spark: SparkSession, server: redis.Redis, directory: Path) -> None:
-    """Copy what is left; as often as it takes, for Spark gives a Python process ten seconds to start, busy or not."""
-    for attempt in range(5):
-        queries = spark_job.start_copies(spark, url_of(server), directory, once=True)
-        try:
-            assert all([query.awaitTermination(PATIENCE_S) for query in queries])
-        except PySparkException as failed:
-            assert "failed to connect back" in str(failed), f"attempt {attempt}"
-        else:
-            return
-        finally:
-            for query in queries:
-                query.stop()
-    pytest.fail("five attempts to start two queries failed")
 
 
 # What runs tasks: Python workers, and the executors that start them where those are processes of their own.
@@ -136,21 +125,25 @@ def test_kills_neither_lose_nor_repeat_an_entry(
     producer = Producer(redis.Redis(port=server.connection_pool.connection_kwargs["port"]))
     producer.start()
     kills: Counter[str] = Counter()
-    while kills["driver"] < DRIVER_KILLS or sum(kills.values()) < DRIVER_KILLS * (KILLS_EACH + 1):
+    for _ in range(3 * DRIVER_KILLS):
+        if sum(kills.values()) >= DRIVER_KILLS * (KILLS_EACH + 1):
+            break
         job = Job(server, tmp_path, master)
         try:
-            job.wait_for_a_copy()
+            if not job.copies_something():
+                continue
             for _ in range(KILLS_EACH):
                 time.sleep(chance.uniform(0, 1.5))
                 victim = chance.choice(victims)
                 kills[victim.decode()] += job.kill_one(victim, chance)
             time.sleep(chance.uniform(0, 1.5))
+            kills["driver"] += 1
         finally:
             job.kill()
-        kills["driver"] += 1
     producer.stop()
     print(dict(kills))
-    finish_copies(spark, server, tmp_path)
+    assert sum(kills.values()) >= DRIVER_KILLS * (KILLS_EACH + 1)
+    run_to_the_end(lambda: spark_job.start_copies(spark, url_of(server), tmp_path, once=True))
     expected = [-1, *range(producer.count)]
     for key in KEYS:
         found = [int(entry[b"n"]) for _, entry in server.xrange(key.replace("in", "out"))]

@@ -11,6 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import SourceProgress
 
 from spark_frames import rows, url_of
+from spark_queries import run_to_the_end, start_running
 
 SCHEMA = "_key string, _id string, n int"
 
@@ -42,14 +43,12 @@ def test_available_now_to_parquet_and_on_from_the_checkpoint(
             .schema(SCHEMA)
             .load()
         )
-        query = (
+        sink = (
             frame.writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
-            .start(str(tmp_path / "lake"))
         )
-        assert query.awaitTermination(120)
-        assert query.exception() is None
+        [query] = run_to_the_end(lambda: [sink.start(str(tmp_path / "lake"))])
         found = sorted(rows(spark.read.schema(SCHEMA).parquet(str(tmp_path / "lake"))), key=lambda row: row[2])
         assert numbers(found, "s") == list(range(1, last + 1))
         lags.append([lag(progress.sources[0]) for progress in query.recentProgress if progress.numInputRows])
@@ -76,14 +75,9 @@ def test_a_running_query_sees_new_streams_and_survives_a_server_that_restarts(
         .schema(SCHEMA)
         .load()
     )
-    query: StreamingQuery = (
-        frame.writeStream.format("memory")
-        .queryName("seen")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
+    sink = frame.writeStream.format("memory").queryName("seen")
+    query = start_running(lambda attempt: sink.start(checkpointLocation=str(tmp_path / f"checkpoint{attempt}")))
     try:
-        query.processAllAvailable()
         assert numbers(rows(spark.table("seen")), "s:1") == list(range(1, 51))
         fill(server, "s:2", 1, 20)
         server = restartable()

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
 from spark_frames import rows, sentence, url_of
+from spark_queries import run_to_the_end
 
 Source = Callable[..., DataFrameReader]
 
@@ -126,14 +127,13 @@ def test_a_streaming_query_writes_each_batch_once(spark: SparkSession, server: r
             .schema("n int")
             .load()
         )
-        query = (
+        twice = (
             frame.selectExpr("n * 2 as twice")
             .writeStream.format("headrace")
             .options(url=url_of(server), key="out", checkpointLocation=str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
-            .start()
         )
-        assert query.awaitTermination(120)
+        run_to_the_end(lambda: [twice.start()])
 
     run()
     assert [int(entry[b"twice"]) for _, entry in server.xrange("out")] == list(range(0, 1000, 2))
