@@ -372,6 +372,35 @@ def test_an_idle_query_asks_one_command_each_time(redis_server: redis.Redis) -> 
     assert {name: calls for name, calls in counted.items() if name.startswith("cmdstat_x")} == {"cmdstat_xread": 5}
 
 
+def test_keys_are_not_looked_for_with_every_batch(redis_server: redis.Redis) -> None:
+    add(redis_server, "1-0")
+    query = Query(redis_server, keys="*")
+    query.batch()
+    query.reader._looked_around = float("inf")
+    redis_server.config_resetstat()
+    for step in range(2, 5):
+        add(redis_server, f"{step}-0")
+        end = query.reader.latestOffset(query.checkpoint[-1], ReadAllAvailable())
+        assert end["0"]["s"]["id"] == f"{step}-0"
+    assert "cmdstat_scan" not in redis_server.info("commandstats")
+
+
+def test_a_task_holds_no_more_of_a_long_range_than_of_a_short_one(server: redis.Redis) -> None:
+    largest = []
+    for count in (2000, 6000):
+        server.delete("s")
+        fill(server, count)
+        options = {"url": url_of(server), "keys": "s", "startingId": "earliest", "minPartitions": "1"}
+        reader = StreamStreamReader(t.StructType().add("v", t.BinaryType()), read_options(options, streaming=True))
+        start = reader.initialOffset()
+        [partition] = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+        sizes = [batch.nbytes for batch in reader.read(partition)]
+        assert sum(sizes) >= count * 4000
+        largest.append(max(sizes))
+    assert largest[1] <= largest[0] * 1.1
+    assert largest[1] < 5 << 20
+
+
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.sampled_from("ab"), st.integers(1, 30)),

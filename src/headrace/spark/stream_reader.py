@@ -55,6 +55,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: dict[Place, Mark] | None = None  # where AvailableNow ends
         self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
         self._looked_around = 0.0
+        self._known: list[Place] | None = None  # the streams, as of when it looked around
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
@@ -83,8 +84,10 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         marks = from_json(start)
         if not self._worth_a_look(marks):
             return start
-        keys = list(self._until) if self._until is not None else self._connections.resolve(self._options.keys)
-        states = self._describe(list(dict.fromkeys([*marks, *keys])))
+        if self._known is None:
+            resolve = self._connections.resolve
+            self._known = resolve(self._options.keys) if self._until is None else list(self._until)
+        states = self._describe(list(dict.fromkeys([*marks, *self._known])))
         starts = {place: self._start_of(place, marks.get(place), state) for place, state in states.items()}
         ends: dict[Place, Mark] = {}
         for place, state in states.items():
@@ -143,6 +146,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = time.monotonic()
         if self._until is not None or now - self._looked_around > _LOOK_AROUND_S:
             self._looked_around = now
+            self._known = None
             return True
         for server in range(len(self._connections)):
             here = {key: mark.id for (place, key), mark in marks.items() if place == server}
