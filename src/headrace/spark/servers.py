@@ -89,10 +89,14 @@ class Server:
 
     def has_command(self, name: str) -> bool:
         """Whether the server knows a command, and this user may ask."""
-        try:
-            return bool(self.ask("COMMAND", "INFO", name)[0])
-        except AccessRefused:
-            return False
+
+        def look_up() -> Any:
+            try:
+                return _run(self._node(None), ("COMMAND", "INFO", name))
+            except refusals.NoPermissionError:
+                return [None]
+
+        return bool(self._retried(look_up, None)[0])
 
     def version(self) -> tuple[int, ...]:
         """Return the Redis version that the server claims to be."""
