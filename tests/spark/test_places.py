@@ -54,10 +54,11 @@ def submit(program: str, *arguments: str, master: str) -> None:
     settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
     command = ["spark-submit", "--master", master, *settings, "--conf", "spark.executor.memory=1g", program, *arguments]
     environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=540)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.timeout(600)
 def test_the_answer_is_the_same_here_on_a_cluster_and_with_three_servers(
     spark: SparkSession, headrace_server: redis.Redis, three_servers: list[redis.Redis], tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_the_answer_is_the_same_here_on_a_cluster_and_with_three_servers(
     assert json.loads((places[2] / "answer.json").read_text()) == expected
 
 
+@pytest.mark.timeout(600)
 def test_a_client_of_spark_connect_reads_and_writes(headrace_server: redis.Redis, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]' brings it")
     for number in range(10):
@@ -90,7 +92,7 @@ def test_a_client_of_spark_connect_reads_and_writes(headrace_server: redis.Redis
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=540)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == "pyspark.sql.connect.session"
     for key in ("batched", "streamed"):
