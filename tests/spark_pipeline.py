@@ -27,7 +27,7 @@ def run(spark: SparkSession, urls: str, directory: Path) -> dict[str, list[list[
     averages = batch.groupBy("sensor", batch._timestamp.substr(1, 13).alias("hour")).agg({"value": "avg"})
     stream = (
         spark.readStream.format("headrace")
-        .options(startingId="earliest", maxEntriesPerTrigger=1200, **options)
+        .options(startingId="earliest", maxEntriesPerTrigger=2000, **options)
         .schema(SCHEMA)
         .load()
     )
