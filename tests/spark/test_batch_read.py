@@ -52,6 +52,7 @@ def test_many_tasks_read_every_entry_once(source: Source, server: redis.Redis) -
     pipeline.execute()
     frame = source(keys="s,t*", minPartitions=7).schema("_key string, n int").load()
     assert frame.rdd.getNumPartitions() >= 7
+    assert source(keys="s", entriesPerPartition=500).load().rdd.getNumPartitions() >= 9
     found: dict[str, list[int]] = {}
     for key, number in rows(frame):
         found.setdefault(key, []).append(number)

@@ -10,7 +10,7 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_frames import rows, sentence
+from spark_frames import rows, sentence, url_of
 
 SCHEMA = "_key string, _id string, n int"
 
@@ -84,3 +84,22 @@ def test_a_bad_file_is_one_sentence(spark: SparkSession, tmp_path: Path, content
     with pytest.raises(PySparkException) as refused:
         spark.read.format("headrace").load(str(path)).count()
     assert sentence(refused.value).startswith(f"option 'path' is '{path}': {expected}")
+
+
+def test_a_database_of_several(spark: SparkSession, restartable: Callable[[], redis.Redis], tmp_path: Path) -> None:
+    server = restartable()
+    third = redis.Redis(port=server.connection_pool.connection_kwargs["port"], db=3)
+    server.xadd("a", {"n": 0}, id="1-0")
+    third.xadd("a", {"n": 3}, id="1-0")
+
+    def found(path: Path, db: int) -> list[tuple[object, ...]]:
+        return rows(spark.read.format("headrace").options(path=str(path), db=db).schema("_key string, n int").load())
+
+    assert [found(tmp_path, db) for db in (0, 1, 3, 5000)] == [[("a", 0)], [], [("a", 3)], []]
+    third.xadd("a", {"n": 4}, id="2-0")
+    assert found(tmp_path, 3) == [("a", 3), ("a", 4)], "what a Python process of Spark's read before is not the answer"
+    server.save()
+    assert [found(tmp_path / "dump.rdb", db) for db in (0, 1, 3)] == [[("a", 0)], [], [("a", 3), ("a", 4)]]
+    online = spark.read.format("headrace").options(url=f"{url_of(server)}/3", keys="a").schema("n int")
+    assert rows(online.load()) == [(3,), (4,)]
+    third.close()

@@ -29,6 +29,7 @@ from headrace.spark.writers import StreamsStreamWriter
         ({"url": "http://x"}, "option 'url' is 'http://x': expected redis://host:port, rediss://host:port or unix:///"),
         ({"columns": "id,temp"}, "option 'columns' is 'id,temp': there is no column 'temp': expected some of key, id,"),
         ({"path": "/x", "url": "redis://x"}, "option 'path' is '/x': either a path or a url, not both"),
+        ({"db": "3"}, "option 'db' is '3': goes with path; a url has its database at its end, as redis://host/3"),
         ({"keys": " "}, "option 'keys' is ' ': is empty; give it a value or leave it out"),
     ],
 )

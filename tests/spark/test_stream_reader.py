@@ -1,7 +1,8 @@
 """The streaming reader, called as Spark calls it: offsets as JSON, late commits, new readers after a crash."""
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -177,6 +178,89 @@ def test_without_failondataloss_the_count_is_a_warning(server: redis.Redis, capl
     assert "3 entries were trimmed or deleted" in caplog.text
 
 
+class Overtaken(Query):
+    """A query whose stream something happens to between the plan and the tasks, or between two chunks of one."""
+
+    def interrupted(self, happens: Callable[[], object], after_chunks: int = 0) -> list[str]:
+        start = self.checkpoint[-1] if self.checkpoint else self.reader.initialOffset()
+        end = self.reader.latestOffset(start, ReadAllAvailable())
+        partitions = self.reader.partitions(start, end)
+        chunks = (batch for partition in partitions for batch in self.reader.read(partition))
+        ids = [id for batch in itertools.islice(chunks, after_chunks) for id in batch.column(1).to_pylist()]
+        happens()
+        return ids + [id for batch in chunks for id in batch.column(1).to_pylist()]
+
+
+def fill(server: redis.Redis, count: int = 1000) -> list[str]:
+    """Add entries that make several chunks for a transport of either kind."""
+    with server.pipeline(transaction=False) as pipeline:
+        for number in range(1, count + 1):
+            pipeline.xadd("s", {"v": "x" * 4000}, id=f"{number}-0")
+        pipeline.execute()
+    return [f"{number}-0" for number in range(1, count + 1)]
+
+
+def test_trimming_between_the_plan_and_the_tasks_is_noticed_and_counted(server: redis.Redis) -> None:
+    fill(server, 50)
+    query = Overtaken(server)
+    with pytest.raises(DataLost, match="20 entries were trimmed or deleted from stream 's' from 0-1 on before"):
+        query.interrupted(lambda: server.xtrim("s", minid="21-0", approximate=False))
+
+
+def test_trimming_that_overtakes_a_task_is_noticed_and_counted(
+    server: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = fill(server)
+    query = Overtaken(server, failOnDataLoss="false")
+    found = query.interrupted(lambda: server.xtrim("s", minid="901-0", approximate=False), after_chunks=1)
+    assert found == [*ids[: len(found) - 100], *ids[900:]]
+    assert f"{1000 - len(found)} entries were trimmed or deleted from stream 's' from " in caplog.text
+
+
+def test_trimming_behind_a_task_is_no_loss(server: redis.Redis) -> None:
+    ids = fill(server)
+    query = Overtaken(server)
+    assert query.interrupted(lambda: server.xtrim("s", minid="50-0", approximate=False), after_chunks=1) == ids
+    assert Overtaken(server, minPartitions="4").interrupted(lambda: server.xtrim("s", minid="50-0")) == ids[49:]
+
+
+def test_trimming_up_to_where_a_task_begins_is_no_loss(server: redis.Redis) -> None:
+    fill(server, 50)
+    query = Overtaken(server, maxEntriesPerTrigger="20")
+    reached = len(query.batch())
+    found = query.interrupted(lambda: server.xtrim("s", minid=f"{reached + 1}-0", approximate=False))
+    assert found == [f"{number}-0" for number in range(reached + 1, 51)]
+
+
+def test_a_part_of_a_stream_that_was_trimmed_away_is_noticed(server: redis.Redis) -> None:
+    fill(server)
+    query = Overtaken(server, minPartitions="4")
+    with pytest.raises(DataLost, match="entries were trimmed or deleted from stream 's'"):
+        query.interrupted(lambda: server.xtrim("s", minid="990-0", approximate=False), after_chunks=1)
+
+
+def test_a_stream_deleted_between_the_plan_and_the_tasks_is_noticed(server: redis.Redis) -> None:
+    fill(server, 50)
+    with pytest.raises(DataLost, match="entries were trimmed or deleted from stream 's'"):
+        Overtaken(server).interrupted(lambda: server.delete("s"))
+
+
+def test_a_stream_made_anew_between_the_plan_and_the_tasks_is_noticed(server: redis.Redis) -> None:
+    fill(server, 50)
+
+    def make_anew() -> None:
+        server.delete("s")
+        server.xadd("s", {"a": 1}, id="100-0")
+
+    with pytest.raises(DataLost, match="entries were trimmed or deleted from stream 's'"):
+        Overtaken(server).interrupted(make_anew)
+
+
+def test_entries_deleted_one_by_one_under_a_task_are_no_loss(server: redis.Redis) -> None:
+    ids = fill(server, 50)
+    assert Overtaken(server).interrupted(lambda: server.xdel("s", *ids[:10])) == ids[10:]
+
+
 def test_single_entries_that_were_deleted_are_no_loss(server: redis.Redis) -> None:
     add(server, *(f"{n}-0" for n in range(1, 11)))
     query = Query(server, maxEntriesPerTrigger="4")
@@ -253,6 +337,20 @@ def test_progress_is_visible_as_a_group(server: redis.Redis) -> None:
     assert query.reader.reportLatestOffset() == {"0": {"s": {"id": "10-0", "added": 10}}}
 
 
+def test_trimming_what_is_acknowledged_keeps_what_the_query_has_still_to_read(headrace_server: redis.Redis) -> None:
+    add(headrace_server, *(f"{n}-0" for n in range(1, 301)))
+    query = Query(headrace_server, group="spark", maxEntriesPerTrigger="150")
+    found = query.batch()
+    headrace_server.execute_command("XTRIM", "s", "MAXLEN", "=", 0, "ACKED")
+    assert headrace_server.xlen("s") == 300, "a batch is committed when the next one begins"
+    found += query.batch()
+    headrace_server.execute_command("XTRIM", "s", "MAXLEN", "=", 0, "ACKED")
+    assert 150 <= headrace_server.xlen("s") < 300
+    while len(batch := query.batch()) > 0:
+        found += batch
+    assert found == [("s", f"{n}-0") for n in range(1, 301)]
+
+
 def test_keys_that_are_no_text_survive_the_checkpoint(redis_server: redis.Redis) -> None:
     redis_server.xadd(b"k\xff", {"a": 1}, id="1-0")
     query = Query(redis_server, keys="*")
@@ -272,6 +370,35 @@ def test_an_idle_query_asks_one_command_each_time(redis_server: redis.Redis) -> 
         assert query.reader.latestOffset(query.checkpoint[-1], ReadAllAvailable()) == query.checkpoint[-1]
     counted = {name: stats["calls"] for name, stats in redis_server.info("commandstats").items()}
     assert {name: calls for name, calls in counted.items() if name.startswith("cmdstat_x")} == {"cmdstat_xread": 5}
+
+
+def test_keys_are_not_looked_for_with_every_batch(redis_server: redis.Redis) -> None:
+    add(redis_server, "1-0")
+    query = Query(redis_server, keys="*")
+    query.batch()
+    query.reader._looked_around = float("inf")
+    redis_server.config_resetstat()
+    for step in range(2, 5):
+        add(redis_server, f"{step}-0")
+        end = query.reader.latestOffset(query.checkpoint[-1], ReadAllAvailable())
+        assert end["0"]["s"]["id"] == f"{step}-0"
+    assert "cmdstat_scan" not in redis_server.info("commandstats")
+
+
+def test_a_task_holds_no_more_of_a_long_range_than_of_a_short_one(server: redis.Redis) -> None:
+    largest = []
+    for count in (2000, 6000):
+        server.delete("s")
+        fill(server, count)
+        options = {"url": url_of(server), "keys": "s", "startingId": "earliest", "minPartitions": "1"}
+        reader = StreamStreamReader(t.StructType().add("v", t.BinaryType()), read_options(options, streaming=True))
+        start = reader.initialOffset()
+        [partition] = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+        sizes = [batch.nbytes for batch in reader.read(partition)]
+        assert sum(sizes) >= count * 4000
+        largest.append(max(sizes))
+    assert largest[1] <= largest[0] * 1.1
+    assert largest[1] < 5 << 20
 
 
 ACTIONS = st.lists(

@@ -1,5 +1,6 @@
 """Streaming queries on a real Spark: checkpoints, limits, servers that restart, streams that come and go."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import SourceProgress
 
 from spark_frames import rows, url_of
+from spark_queries import run_to_the_end, start_running
 
 SCHEMA = "_key string, _id string, n int"
 
@@ -24,6 +27,12 @@ def numbers(found: list[tuple[object, ...]], key: str) -> list[object]:
     return [number for name, _, number in found if name == key]
 
 
+def lag(source: SourceProgress) -> int:
+    """How many entries were there beyond a batch, as the progress of a query tells."""
+    latest, end = (json.loads(offset)["0"]["s"]["added"] for offset in (source.latestOffset, source.endOffset))
+    return int(latest) - int(end)
+
+
 def test_available_now_to_parquet_and_on_from_the_checkpoint(
     spark: SparkSession, redis_server: redis.Redis, tmp_path: Path
 ) -> None:
@@ -34,20 +43,21 @@ def test_available_now_to_parquet_and_on_from_the_checkpoint(
             .schema(SCHEMA)
             .load()
         )
-        query = (
+        sink = (
             frame.writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
-            .start(str(tmp_path / "lake"))
         )
-        assert query.awaitTermination(120)
-        assert query.exception() is None
+        [query] = run_to_the_end(lambda: [sink.start(str(tmp_path / "lake"))])
         found = sorted(rows(spark.read.schema(SCHEMA).parquet(str(tmp_path / "lake"))), key=lambda row: row[2])
         assert numbers(found, "s") == list(range(1, last + 1))
+        lags.append([lag(progress.sources[0]) for progress in query.recentProgress if progress.numInputRows])
         return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
+    lags: list[list[int]] = []
     fill(redis_server, "s", 1, 1000)
     assert run(1000) == [400, 400, 200]
+    assert lags == [[600, 200, 0]], "the latest offset in the progress tells how many entries are still to come"
     fill(redis_server, "s", 1001, 1100)
     assert run(1100) == [100]
     [group] = redis_server.xinfo_groups("s")
@@ -65,14 +75,9 @@ def test_a_running_query_sees_new_streams_and_survives_a_server_that_restarts(
         .schema(SCHEMA)
         .load()
     )
-    query: StreamingQuery = (
-        frame.writeStream.format("memory")
-        .queryName("seen")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
+    sink = frame.writeStream.format("memory").queryName("seen")
+    query = start_running(lambda attempt: sink.start(checkpointLocation=str(tmp_path / f"checkpoint{attempt}")))
     try:
-        query.processAllAvailable()
         assert numbers(rows(spark.table("seen")), "s:1") == list(range(1, 51))
         fill(server, "s:2", 1, 20)
         server = restartable()

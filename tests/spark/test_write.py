@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
 from spark_frames import rows, sentence, url_of
+from spark_queries import run_to_the_end
 
 Source = Callable[..., DataFrameReader]
 
@@ -78,6 +79,13 @@ def test_maxlen_trims_about(spark: SparkSession, server: redis.Redis) -> None:
     assert server.xrevrange("s", count=1)[0][1] == {b"id": b"4999"}
 
 
+def test_minid_trims_about(spark: SparkSession, server: redis.Redis) -> None:
+    frame = spark.range(5000).coalesce(1).selectExpr("concat(id + 1, '-0') AS at", "id")
+    sink(frame, server, key="s", idColumn="at", minid="4001").save()
+    assert 1000 <= server.xlen("s") <= 1100
+    assert server.xrevrange("s", count=1) == [(b"5000-0", {b"id": b"4999"})]
+
+
 def test_many_tasks_write_every_row(spark: SparkSession, server: redis.Redis) -> None:
     sink(spark.range(0, 3000, numPartitions=4), server, key="s").save()
     assert sorted(int(entry[b"id"]) for _, entry in server.xrange("s")) == list(range(3000))
@@ -119,14 +127,13 @@ def test_a_streaming_query_writes_each_batch_once(spark: SparkSession, server: r
             .schema("n int")
             .load()
         )
-        query = (
+        twice = (
             frame.selectExpr("n * 2 as twice")
             .writeStream.format("headrace")
             .options(url=url_of(server), key="out", checkpointLocation=str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
-            .start()
         )
-        assert query.awaitTermination(120)
+        run_to_the_end(lambda: [twice.start()])
 
     run()
     assert [int(entry[b"twice"]) for _, entry in server.xrange("out")] == list(range(0, 1000, 2))

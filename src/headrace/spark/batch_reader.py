@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.connecting import Connections, Readable
-from headrace.spark.files import Files
 from headrace.spark.filters import Narrowing
+from headrace.spark.losses import LossWatch
 from headrace.spark.options import Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.projection import projection_for
@@ -22,7 +22,7 @@ class StreamBatchReader(DataSourceReader):
     def __init__(self, schema: t.StructType, options: ReadOptions) -> None:
         self._options = options
         self._projection = projection_for(schema, options)
-        self._readable: Readable = Connections(options.server) if options.path is None else Files(options.path)
+        self._readable = _readable(options)
         self._narrowing = Narrowing(self._projection.id_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -37,7 +37,7 @@ class StreamBatchReader(DataSourceReader):
                 if state is not None and state.first_id is not None:
                     first, last = self._range(key, state)
                     if first <= last:
-                        slices.append(Slice(place, key, first, last, estimate(state, first, last), state.origin))
+                        slices.append(self._slice(place, key, first, last, state))
         # Spark takes an empty list for a source that does not divide, and reads one partition without a value.
         return plan_partitions(slices, self._options, self._readable) or [SlicesPartition(())]
 
@@ -45,8 +45,14 @@ class StreamBatchReader(DataSourceReader):
         """Give the entries of a task's slices."""
         assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
         for part in partition.slices:
-            yield from self._readable.transport(part.server).read(part, self._projection)
+            watch = LossWatch(part, fail=self._options.fail_on_data_loss, exact=self._options.mode != "dropmalformed")
+            yield from self._readable.transport(part.server).read(part, self._projection, watch)
         self._readable.close()
+
+    def _slice(self, place: int, key: bytes, first: StreamID, last: StreamID, state: StreamState) -> Slice:
+        entries = estimate(state, first, last)
+        before = 0 if first == state.first_id else None
+        return Slice(place, key, first, last, entries, state.origin, state, before)
 
     def _range(self, key: bytes, state: StreamState) -> tuple[StreamID, StreamID]:
         starting, ending = self._options.starting.of(key), self._options.ending.of(key)
@@ -65,6 +71,16 @@ class FilteringBatchReader(StreamBatchReader):
         for condition in filters:
             if not self._narrowing.take(condition):
                 yield condition
+
+
+def _readable(options: ReadOptions) -> Readable:
+    """Return the servers, or the files, that hold the streams."""
+    if options.path is None:
+        return Connections(options.server)
+    # Files need the whole engine, which takes half as long to import as everything else here, in each process of Spark.
+    from headrace.spark.files import Files  # noqa: PLC0415
+
+    return Files(options.path, options.db)
 
 
 def estimate(state: StreamState, first: StreamID, last: StreamID) -> int:

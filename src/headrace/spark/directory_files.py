@@ -38,8 +38,8 @@ def append_files_in(path: Path) -> bool:
     return DataDirectory(Disk(), path).manifest.exists()
 
 
-def load_append_files(path: Path) -> dict[bytes, Stream]:
-    """Repeat what the files say, and return the streams of the first database that have not expired."""
+def load_append_files(path: Path, db: int) -> dict[bytes, Stream]:
+    """Repeat what the files say, and return the streams of a database that have not expired."""
     disk = Disk()
     directory = DataDirectory(disk, path)
     config = Config()
@@ -54,7 +54,9 @@ def load_append_files(path: Path) -> dict[bytes, Stream]:
             position = _finish(loader.load_snapshot(location, source, advice="", is_base=True))
         _finish(loader.replay(location, source, position, advice=""))
     loader.end()
-    database = engine.databases[0]
+    if db >= len(engine.databases):
+        return {}
+    database = engine.databases[db]
     now_ms = engine.unix_ms()
     return {
         key: value

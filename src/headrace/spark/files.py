@@ -4,8 +4,7 @@
     DUMP payload     one stream, called as the file without its suffix
     data directory   its snapshot where that is all, else the append-only files, repeated in every process that reads
 
-A task holds the stream that it reads a part of in memory, packed. What has expired is not read; of a file with several
-databases, the first is.
+A task holds the stream that it reads a part of in memory, packed. What has expired is not read.
 """
 
 import time
@@ -30,18 +29,22 @@ from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.formats.stream_value import restore_stream
 from headrace.spark.directory_files import append_files_in, load_append_files
 from headrace.spark.errors import UnreadableFile
+from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice, StreamState
+
+Version = tuple[tuple[str, int, int], ...]
 
 _CHUNK_BYTES: Final = 1 << 20
 _DUMP: Final = "dump.rdb"
 
 
 class Files:
-    """The streams of one path."""
+    """The streams of one database of one path."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, db: int) -> None:
         self._path = path
+        self._db = db
         self._states: dict[bytes, StreamState] | None = None
 
     def resolve(self, names: Sequence[bytes]) -> list[tuple[int, bytes]]:
@@ -51,7 +54,7 @@ class Files:
 
     def transport(self, place: int) -> "FileTransport":  # noqa: ARG002  (there is one place)
         """Return how the files are read."""
-        return FileTransport(self._path, self._scan)
+        return FileTransport(self._path, self._db, self._scan)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -59,15 +62,16 @@ class Files:
     def _scan(self) -> dict[bytes, StreamState]:
         if self._states is None:
             with _explained(self._path):
-                self._states = scan_streams(self._path)
+                self._states = scan_streams(self._path, self._db)
         return self._states
 
 
 class FileTransport:
     """Reads streams of files as another reads those of a server."""
 
-    def __init__(self, path: str, scan: Callable[[], dict[bytes, StreamState]]) -> None:
+    def __init__(self, path: str, db: int, scan: Callable[[], dict[bytes, StreamState]]) -> None:
         self._path = path
+        self._db = db
         self._scan = scan
 
     def describe(self, keys: Sequence[bytes]) -> list[StreamState | None]:
@@ -82,7 +86,8 @@ class FileTransport:
     def split(self, part: Slice, parts: int) -> list[Slice]:
         """Cut a slice at the borders of nodes."""
         with _explained(self._path):
-            ids = [id for id, _ in load_stream(self._path, part.origin, part.key).range(part.first, part.last)]
+            stream = load_stream(self._path, self._db, part.origin, part.key)
+            ids = [id for id, _ in stream.range(part.first, part.last)]
         share = -(-len(ids) // parts)
         starts = [part.first, *ids[share::share]]
         ends = [*(start.predecessor() for start in starts[1:]), part.last]
@@ -91,10 +96,10 @@ class FileTransport:
     def advance(self, part: Slice, entries: int | None, size: int | None) -> None:
         """Files are read whole."""
 
-    def read(self, part: Slice, projection: Projection) -> Iterator[pa.RecordBatch]:
-        """Give the entries of a slice."""
+    def read(self, part: Slice, projection: Projection, watch: LossWatch) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Give the entries of a slice; nobody trims a file."""
         with _explained(self._path):
-            stream = load_stream(self._path, part.origin, part.key)
+            stream = load_stream(self._path, self._db, part.origin, part.key)
             start: StreamID | None = part.first
             while start is not None:
                 start, nodes = take_nodes(stream, start, part.last, _CHUNK_BYTES)
@@ -102,14 +107,14 @@ class FileTransport:
                     yield projection.decode(nodes, part.first, part.last, part.key)
 
 
-def scan_streams(path: str) -> dict[bytes, StreamState]:
-    """Find the streams of a path."""
+def scan_streams(path: str, db: int) -> dict[bytes, StreamState]:
+    """Find the streams of a database; a DUMP payload is in the first."""
     location = _located(path)
     if location.is_dir():
-        return {key: _state(stream, 0) for key, stream in _loaded_directory(path).items()}
+        return {key: _state(stream, 0) for key, stream in _loaded_directory(path, _version(location), db).items()}
     source = _mapped(location)
     if bytes(source[: len(MAGIC)]) != MAGIC:
-        return {location.stem.encode(): _state(restore_stream(bytes(source)), 0)}
+        return {} if db else {location.stem.encode(): _state(restore_stream(bytes(source)), 0)}
     states: dict[bytes, StreamState] = {}
     now_ms = int(time.time() * 1000)
     reader = RdbFileReader(source, now_ms=now_ms, preamble=True)
@@ -118,7 +123,7 @@ def scan_streams(path: str) -> dict[bytes, StreamState]:
     for record in records:
         if (
             isinstance(record, LoadedKey)
-            and record.db == 0
+            and record.db == db
             and isinstance(record.value, Stream)
             and (record.expires_ms is None or record.expires_ms > now_ms)
         ):
@@ -127,12 +132,16 @@ def scan_streams(path: str) -> dict[bytes, StreamState]:
     return states
 
 
-@lru_cache(maxsize=1)
-def load_stream(path: str, origin: int, key: bytes) -> Stream:
+def load_stream(path: str, db: int, origin: int, key: bytes) -> Stream:
     """Load one stream of a path; the last one is kept, because tasks read parts of the same."""
+    return _loaded_stream(path, _version(_located(path)), db, origin, key)
+
+
+@lru_cache(maxsize=1)
+def _loaded_stream(path: str, version: Version, db: int, origin: int, key: bytes) -> Stream:
     location = _located(path)
     if location.is_dir():
-        return _loaded_directory(path)[key]
+        return _loaded_directory(path, version, db)[key]
     source = _mapped(location)
     if bytes(source[: len(MAGIC)]) != MAGIC:
         return restore_stream(bytes(source))
@@ -143,8 +152,14 @@ def load_stream(path: str, origin: int, key: bytes) -> Stream:
 
 
 @lru_cache(maxsize=1)
-def _loaded_directory(path: str) -> dict[bytes, Stream]:
-    return load_append_files(Path(path))
+def _loaded_directory(path: str, version: Version, db: int) -> dict[bytes, Stream]:  # noqa: ARG001
+    return load_append_files(Path(path), db)
+
+
+def _version(location: Path) -> Version:
+    """Tell one state of files from another: a Python process of Spark's lives on, and must not repeat what it read."""
+    files = sorted(location.rglob("*")) if location.is_dir() else [location]
+    return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 def _located(path: str) -> Path:

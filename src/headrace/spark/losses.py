@@ -7,13 +7,17 @@ position is gone, and a stream that removed more than those has removed unread o
     removed until now         ├──────────────────┤
                                           └ lost ┘   unless single entries behind the position were deleted: those were
                                                      meant to go, and how many of the others went is not known
+
+That is looked at twice: when a batch is planned, and by each task with every chunk that it reads, because trimming may
+overtake it.
 """
 
 import logging
 
+from headrace.core.stream_id import StreamID
 from headrace.spark.errors import DataLost
 from headrace.spark.offsets import Mark
-from headrace.spark.streams import StreamState
+from headrace.spark.streams import Slice, StreamState
 
 _LOG = logging.getLogger("headrace.spark")
 
@@ -30,14 +34,14 @@ def lost_between(start: Mark, end: Mark, state: StreamState | None) -> int | Non
     return lost if end.added is None else min(lost, end.added - start.added)
 
 
-def report_loss(lost: int | None, key: bytes, start: Mark, *, fail: bool) -> None:
-    """Raise, or warn, when entries were lost."""
+def report_loss(lost: int | None, key: bytes, where: str, *, fail: bool) -> None:
+    """Raise, or warn, when entries were lost; `where` says after which ID."""
     if lost == 0:
         return
     many = "entries were" if lost is None else f"{lost} entries were" if lost > 1 else "1 entry was"
     told = (
-        f"{many} trimmed or deleted from stream {key.decode(errors='backslashreplace')!r} after "
-        f"{bytes(start.id).decode()} before the query had read them"
+        f"{many} trimmed or deleted from stream {key.decode(errors='backslashreplace')!r} {where} "
+        "before the query had read them"
     )
     if fail:
         raise DataLost(
@@ -45,3 +49,43 @@ def report_loss(lost: int | None, key: bytes, start: Mark, *, fail: bool) -> Non
             "with XTRIM … ACKED to keep what is unread"
         )
     _LOG.warning("%s", told)
+
+
+class LossWatch:
+    """Watches the stream of a slice while a task reads it: `look` with each chunk, `count` what the chunk had.
+
+    Where it is not known how many entries lay before the slice (of a stream that was cut, only the first part knows),
+    a loss has no count. Of a stream that never changes nothing is asked.
+    """
+
+    def __init__(self, part: Slice, *, fail: bool, exact: bool = True) -> None:
+        self._key = part.key
+        self._fail = fail
+        self._planned = part.planned
+        self._before = part.before if exact else None
+
+    def look(self, start: StreamID, state: StreamState | None) -> None:
+        """Compare with what was planned: the entries from `start` on were read just before the stream was so."""
+        planned = self._planned
+        if planned is None or (state is not None and self._intact(start, planned, state)):
+            return
+        lost: int | None = None
+        if state is not None and self._before is not None and state.added >= planned.added:
+            lost = max(0, state.removed - planned.removed - self._before)
+        self._planned, self._before = state, 0
+        report_loss(lost, self._key, f"from {start} on", fail=self._fail)
+
+    def count(self, entries: int) -> None:
+        """Remember how many entries of the slice were read."""
+        if self._before is not None:
+            self._before += entries
+
+    @staticmethod
+    def _intact(start: StreamID, planned: StreamState, state: StreamState) -> bool:
+        """Whether nothing from `start` on can have been trimmed."""
+        if state.added < planned.added or state.last_id < planned.last_id:
+            return False
+        if state.first_id is not None and state.first_id <= start:
+            return True
+        unchanged = state.removed == planned.removed and state.first_id == planned.first_id
+        return unchanged or state.max_deleted_id >= start

@@ -5,6 +5,8 @@ r"""The options of a source and of a sink: what they are called, what they may b
                             several with commas between
       path                  instead of a server: a data directory,
                             an RDB file or a DUMP payload
+      db                    which database of a path; a url         0
+                            has it at its end: redis://…/3
       keys                  names and glob patterns, commas between (\\, is a comma)
       startingId            earliest, latest, or an ID as XRANGE    earliest; a stream: latest
                             takes it ("(5-1": after 5-1)
@@ -61,7 +63,7 @@ DEFAULT_ENTRIES_PER_TRIGGER: Final = 1_000_000
 
 _BOTH: Final = ("url", "transport", "retryTimeout")
 _READING: Final = (
-    *("path", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
+    *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "group", "pushFilters"),
 )
@@ -111,6 +113,7 @@ class ReadOptions:
 
     server: ServerOptions
     path: str | None
+    db: int
     keys: tuple[bytes, ...]
     starting: PerKey
     ending: PerKey
@@ -149,6 +152,10 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         raise BadOption("path", path, "either a path or a url, not both")
     if path is not None and streaming:
         raise BadOption("path", path, "files do not grow: read them with spark.read, or give a url")
+    if path is None and options.text("db") is not None:
+        raise BadOption(
+            "db", options.text("db"), "goes with path; a url has its database at its end, as redis://host/3"
+        )
     keys = _names(options.text("keys") or "")
     if not keys and path is None:
         raise BadOption("keys", None, 'is missing: name the streams to read, as "orders,clicks" or "sensor:*"')
@@ -159,6 +166,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     return ReadOptions(
         server=_server_options(options),
         path=path,
+        db=options.count("db", least=0) or 0,
         keys=keys or (b"*",),
         starting=options.position("startingId", "startingTimestamp", LATEST if streaming else MIN_ID, _starting_id),
         ending=options.position("endingId", "endingTimestamp", LATEST, _ending_id),

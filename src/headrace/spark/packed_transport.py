@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.arrow_columns import EntryDecoder
+from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice
 from headrace.spark.transport import XRangeTransport
@@ -29,7 +30,10 @@ class PackedTransport(XRangeTransport):
     def split(self, part: Slice, parts: int) -> list[Slice]:
         """Cut at the borders of nodes."""
         found = self._splits(part, parts)
-        return [replace(part, first=first, last=last, entries=entries) for first, last, entries, _ in found]
+        return [
+            replace(part, first=first, last=last, entries=entries, before=None if place else part.before)
+            for place, (first, last, entries, _) in enumerate(found)
+        ]
 
     def advance(self, part: Slice, entries: int | None, size: int | None) -> tuple[StreamID, int] | None:
         """Count whole nodes, as long as the budget lasts."""
@@ -54,14 +58,16 @@ class PackedTransport(XRangeTransport):
             return super().advance(part, entries, size)
         return None if reached == part.last else (reached, count)
 
-    def read(self, part: Slice, projection: Projection) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Slice, projection: Projection, watch: LossWatch) -> Iterator[pa.RecordBatch]:
         """Take nodes, and decode them."""
         start: bytes | None = bytes(part.first)
         while start is not None:
             command = ("HEADRACE", "NODES", part.key, start, bytes(part.last), "COUNT", _CHUNK_BYTES)
-            start, nodes = self._server.ask(*command, key=part.key)
+            start, nodes = self._ask_watched(command, part.key, StreamID.parse(start), watch)
             if nodes:
-                yield projection.decode(nodes, part.first, part.last, part.key)
+                batch = projection.decode(nodes, part.first, part.last, part.key)
+                watch.count(batch.num_rows)
+                yield batch
 
     def _splits(self, part: Slice, parts: int) -> list[tuple[StreamID, StreamID, int, int]]:
         wanted = max(1, min(parts, _MOST_PARTS))

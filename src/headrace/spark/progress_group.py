@@ -24,7 +24,7 @@ class ProgressGroup:
     def create(self, server: Server, key: bytes, mark: Mark) -> None:
         """Make the group at a position, unless it is there; the stream exists."""
         try:
-            server.tell("XGROUP", "CREATE", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
+            server.ask("XGROUP", "CREATE", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
         except CommandRefused as refused:
             if "BUSYGROUP" not in str(refused):
                 raise
@@ -40,7 +40,7 @@ class ProgressGroup:
     def publish(self, server: Server, key: bytes, mark: Mark) -> None:
         """Move the group to where the query is; a stream that is gone has no groups."""
         try:
-            server.tell("XGROUP", "SETID", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
+            server.ask("XGROUP", "SETID", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
         except CommandRefused as refused:
             if "NOGROUP" in str(refused):
                 self.create(server, key, mark)

@@ -4,13 +4,14 @@
             └─ a cluster                                 the node that has the key's slot
 
 Replies come as they are on the wire (lists of bytes), because a client that makes dictionaries of entries loses
-repeated fields. A command that only reads is asked again, until `retryTimeout` is over, when the server goes away or is
-still loading; one that writes is sent once. Whoever is not `patient` does not wait for a server that never answered. A
-Server is not pickled: each process of Spark makes its own.
+repeated fields. A command that may be repeated is asked again, until `retryTimeout` is over, when the server goes away
+or is still loading, and in a cluster where the slot lies by then; one that may not is sent once. Whoever is not
+`patient` does not wait for a server that never answered. A Server is not pickled: each process of Spark makes its own.
 """
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -55,16 +56,16 @@ class Server:
         self._patient = patient
 
     def ask(self, *command: Argument, key: bytes | None = None) -> Any:
-        """Run a command that only reads; `key` says where, in a cluster."""
+        """Run a command that may be repeated; `key` says where, in a cluster."""
         return self._retried(lambda: _run(self._node(key), command), key)
 
     def ask_all(self, commands: Iterable[tuple[bytes, Command]]) -> list[Any]:
-        """Run commands that only read, each given with its key, in one round trip to each node; errors are replies."""
+        """Run commands that may be repeated, each given with its key, one round trip a node; errors are replies."""
         listed = list(commands)
         return self._retried(lambda: self._pipelined(listed), listed[0][0] if listed else None)
 
     def tell(self, *command: Argument, key: bytes) -> Any:
-        """Run a command that writes, once."""
+        """Run a command that must not be repeated."""
         return self._explained(lambda: _run(self._node(key), command), key)
 
     def tell_all(self, key: bytes, commands: Iterable[Command]) -> list[Any]:
@@ -87,8 +88,15 @@ class Server:
         return self._explained(run, key)
 
     def has_command(self, name: str) -> bool:
-        """Whether the server knows a command."""
-        return bool(self.ask("COMMAND", "INFO", name)[0])
+        """Whether the server knows a command, and this user may ask."""
+
+        def look_up() -> Any:
+            try:
+                return _run(self._node(None), ("COMMAND", "INFO", name))
+            except refusals.NoPermissionError:
+                return [None]
+
+        return bool(self._retried(look_up, None)[0])
 
     def version(self) -> tuple[int, ...]:
         """Return the Redis version that the server claims to be."""
@@ -144,10 +152,20 @@ class Server:
         return [_raw(node.redis_connection) for node in self._cluster.nodes_manager.get_nodes_by_server_type("primary")]
 
     def _meet(self) -> None:
-        """Find out on the first command whether this is a cluster."""
-        if self._client.info("cluster").get("cluster_enabled") == 1:
+        """Find out on the first command whether this is a cluster; a user who may not ask has a single server."""
+        try:
+            is_cluster = self._client.info("cluster").get("cluster_enabled") == 1
+        except refusals.NoPermissionError:
+            is_cluster = False
+        if is_cluster:
             self._cluster = RedisCluster.from_url(self._url, protocol=2, retry=Retry(NoBackoff(), 0))
         self._met = True
+
+    def _learn_nodes(self) -> None:
+        """Ask a cluster again which node has which slots; where nobody answers, the next attempt asks once more."""
+        if self._cluster is not None:
+            with suppress(RedisError):
+                self._cluster.nodes_manager.initialize()
 
     def _pipelined(self, commands: list[tuple[bytes, Command]]) -> list[Any]:
         nodes: dict[int, tuple[Redis, list[int]]] = {}
@@ -166,25 +184,21 @@ class Server:
         return replies
 
     def _retried(self, run: Callable[[], _T], key: bytes | None) -> _T:
-        """Run what only reads until it succeeds or the time is over."""
+        """Run what may be repeated until it succeeds or the time is over."""
         deadline = time.monotonic() + self._retry_seconds
         pause = _FIRST_PAUSE_S
         while True:
             try:
                 return run()
-            except MovedError:
-                if self._cluster is not None:
-                    self._cluster.nodes_manager.initialize()
-                error = None
             except _REFUSED as refused:
                 raise self._sentence(refused, key) from None
-            except _GONE as gone:
-                error = gone
+            except (*_GONE, MovedError) as error:
+                if time.monotonic() + pause > deadline or not (self._met or self._patient):
+                    raise self._sentence(error, key) from None
             except RedisError as refused:
                 raise self._sentence(refused, key) from None
-            if error is not None and (time.monotonic() + pause > deadline or not (self._met or self._patient)):
-                raise self._sentence(error, key) from None
             time.sleep(pause)
+            self._learn_nodes()
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _explained(self, run: Callable[[], _T], key: bytes | None) -> _T:

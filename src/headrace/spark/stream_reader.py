@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
-from headrace.spark.losses import lost_between, report_loss
+from headrace.spark.losses import LossWatch, lost_between, report_loss
 from headrace.spark.offsets import Mark, Place, from_json, to_json
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
@@ -55,6 +55,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: dict[Place, Mark] | None = None  # where AvailableNow ends
         self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
         self._looked_around = 0.0
+        self._known: list[Place] | None = None  # the streams, as of when it looked around
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
@@ -83,8 +84,10 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         marks = from_json(start)
         if not self._worth_a_look(marks):
             return start
-        keys = list(self._until) if self._until is not None else self._connections.resolve(self._options.keys)
-        states = self._describe(list(dict.fromkeys([*marks, *keys])))
+        if self._known is None:
+            resolve = self._connections.resolve
+            self._known = resolve(self._options.keys) if self._until is None else list(self._until)
+        states = self._describe(list(dict.fromkeys([*marks, *self._known])))
         starts = {place: self._start_of(place, marks.get(place), state) for place, state in states.items()}
         ends: dict[Place, Mark] = {}
         for place, state in states.items():
@@ -114,19 +117,22 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for place, (begin, mark) in ranges.items():
             state = states[place]
             lost = lost_between(begin, mark, state)
-            report_loss(lost, place[1], begin, fail=self._options.fail_on_data_loss)
+            report_loss(lost, place[1], f"after {begin.id}", fail=self._options.fail_on_data_loss)
             if state is not None and state.first_id is not None and state.first_id <= mark.id:
                 first, last = begin.id.successor(), min(mark.id, state.last_id)
                 known = None if begin.added is None or mark.added is None else mark.added - begin.added
                 entries = estimate(state, first, last) if known is None else max(1, known)
-                slices.append(Slice(*place, first, last, entries))
+                exact = begin.added is not None and state.max_deleted_id <= begin.id
+                before = max(0, (begin.added or 0) - state.removed) if exact else None
+                slices.append(Slice(*place, first, last, entries, planned=state, before=before))
         return plan_partitions(slices, self._options, self._connections)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the entries of a task's slices."""
         assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
         for part in partition.slices:
-            yield from self._connections.transport(part.server).read(part, self._projection)
+            watch = LossWatch(part, fail=self._options.fail_on_data_loss, exact=self._options.mode != "dropmalformed")
+            yield from self._connections.transport(part.server).read(part, self._projection, watch)
         self._connections.close()
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -140,6 +146,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = time.monotonic()
         if self._until is not None or now - self._looked_around > _LOOK_AROUND_S:
             self._looked_around = now
+            self._known = None
             return True
         for server in range(len(self._connections)):
             here = {key: mark.id for (place, key), mark in marks.items() if place == server}
@@ -188,7 +195,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seen = self._seen.pop(place, mark)
         if seen.life == mark.life and seen.id > mark.id:
             lost = None if seen.added is None or mark.added is None else seen.added - mark.added
-            report_loss(lost, place[1], mark, fail=self._options.fail_on_data_loss)
+            report_loss(lost, place[1], f"after {mark.id}", fail=self._options.fail_on_data_loss)
         return mark if state is None else Mark.before(state, mark.life + 1)
 
     def _end_of(self, place: Place, begin: Mark, state: StreamState | None) -> Mark:

@@ -32,3 +32,5 @@ class Slice:
     last: StreamID
     entries: int  # about so many; to plan with
     origin: int = 0  # where in a file the stream stands
+    planned: StreamState | None = None  # the stream when the slice was planned; None: it cannot change
+    before: int | None = None  # how many entries the stream had before `first` then, where known

@@ -4,21 +4,24 @@
     behind     whether anything came after positions    XREAD COUNT 1, one command for all
     split      cut a range into even parts              by the IDs alone: they are times, and entries come evenly
     advance    how far a budget of entries reaches      XRANGE, read and counted
-    read       the entries of a slice, as batches       XRANGE in chunks of about 4 MB
+    read       the entries of a slice, as batches       XRANGE in chunks of about 4 MB, each with XINFO STREAM
 
-Reading is by ID ranges only, so that a task that runs twice reads the same.
+Reading is by ID ranges only, so that a task that runs twice reads the same. What comes with each chunk tells a
+`LossWatch` whether trimming has overtaken the task.
 """
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from headrace.core.stream_id import MAX_ID, StreamID
 from headrace.spark.entries import raw_columns
+from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
-from headrace.spark.servers import Server, explain
+from headrace.spark.servers import Command, Server, explain
 from headrace.spark.streams import Slice, StreamState
 
 _FIRST_CHUNK: Final = 100
@@ -44,8 +47,8 @@ class Transport(Protocol):
         None: everything of the slice is within the budget.
         """
 
-    def read(self, part: Slice, projection: Projection) -> Iterator[pa.RecordBatch]:
-        """Give the entries of a slice."""
+    def read(self, part: Slice, projection: Projection, watch: LossWatch) -> Iterator[pa.RecordBatch]:
+        """Give the entries of a slice, and tell the watch about the stream meanwhile."""
 
 
 class XRangeTransport:
@@ -76,7 +79,8 @@ class XRangeTransport:
         bounds = [first + (last - first + 1) * place // parts for place in range(parts + 1)]
         entries = -(-part.entries // parts)
         return [
-            Slice(part.server, part.key, _id(low), _id(high - 1), entries) for low, high in itertools.pairwise(bounds)
+            replace(part, first=_id(low), last=_id(high - 1), entries=entries, before=None if place else part.before)
+            for place, (low, high) in enumerate(itertools.pairwise(bounds))
         ]
 
     def advance(self, part: Slice, entries: int | None, size: int | None) -> tuple[StreamID, int] | None:
@@ -93,17 +97,23 @@ class XRangeTransport:
                 count, used, reached = count + 1, used + weight, id
         return None
 
-    def read(self, part: Slice, projection: Projection) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Slice, projection: Projection, watch: LossWatch) -> Iterator[pa.RecordBatch]:
         """Read chunk by chunk, each from where the last one ended."""
-        for chunk in self._chunks(part, None):
+        for chunk in self._chunks(part, None, watch):
             yield projection.batch(raw_columns(chunk, projection), part.key)
 
-    def _chunks(self, part: Slice, expected: int | None) -> Iterator[list[tuple[bytes, list[bytes]]]]:
+    def _chunks(
+        self, part: Slice, expected: int | None, watch: LossWatch | None = None
+    ) -> Iterator[list[tuple[bytes, list[bytes]]]]:
         start, end = bytes(part.first), bytes(part.last)
         count = _FIRST_CHUNK if expected is None else max(1, min(expected + 1, _FIRST_CHUNK))
         while True:
             command = ("XRANGE", part.key, start, end, "COUNT", count)
-            chunk = self._server.ask(*command, key=part.key)
+            if watch is None:
+                chunk = self._server.ask(*command, key=part.key)
+            else:
+                chunk = self._ask_watched(command, part.key, StreamID.parse(start), watch)
+                watch.count(len(chunk))
             if chunk:
                 yield chunk
             if len(chunk) < count:
@@ -114,6 +124,14 @@ class XRangeTransport:
             start = bytes(last.successor())
             size = sum(len(pair) for _, pairs in chunk for pair in pairs)
             count = max(1, min(_MOST_ENTRIES, count * 10, _CHUNK_BYTES * len(chunk) // max(size, 1)))
+
+    def _ask_watched(self, command: Command, key: bytes, start: StreamID, watch: LossWatch) -> Any:
+        """Ask for entries from an ID on, and in the same round trip what the stream has."""
+        reply, state = self._server.ask_all([(key, command), (key, ("XINFO", "STREAM", key))])
+        if isinstance(reply, Exception):
+            raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
+        watch.look(start, self._state(key, state))
+        return reply
 
     def _together(self, positions: Mapping[bytes, StreamID]) -> Iterable[tuple[bytes, list[tuple[bytes, StreamID]]]]:
         """Group keys that one command may name: all of them, and in a cluster those of one slot."""

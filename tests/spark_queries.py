@@ -1,0 +1,52 @@
+"""Starting streaming queries on a machine that may be busy.
+
+Spark gives the Python process of a query's source ten seconds to start, and nothing can change that. Where it was too
+slow, the query is started again, as whoever runs queries would.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming import StreamingQuery
+
+ATTEMPTS = 6
+PATIENCE_S = 120
+
+
+def too_slow(failed: PySparkException) -> bool:
+    """Whether a query failed only because its Python process did not start in time."""
+    return "failed to connect back" in str(failed)
+
+
+def run_to_the_end(start: Callable[[], Sequence[StreamingQuery]]) -> Sequence[StreamingQuery]:
+    """Start queries that end by themselves, and return them when they have."""
+    for _ in range(ATTEMPTS):
+        queries = start()
+        try:
+            for query in queries:
+                if not query.awaitTermination(PATIENCE_S):
+                    raise AssertionError(f"a query has not ended after {PATIENCE_S} s: {query.status}")
+        except PySparkException as failed:
+            if not too_slow(failed):
+                raise
+        else:
+            return queries
+        finally:
+            for query in queries:
+                query.stop()
+    raise AssertionError(f"Spark could not start its Python processes in {ATTEMPTS} attempts")
+
+
+def start_running(start: Callable[[int], StreamingQuery]) -> StreamingQuery:
+    """Start a query that goes on, and return it when it has done what there was to do; `start` gets the attempt."""
+    for attempt in range(ATTEMPTS):
+        query = start(attempt)
+        try:
+            query.processAllAvailable()
+        except PySparkException as failed:
+            query.stop()
+            if not too_slow(failed):
+                raise
+        else:
+            return query
+    raise AssertionError(f"Spark could not start a Python process in {ATTEMPTS} attempts")
