@@ -5,6 +5,9 @@ lies behind is not, and `lag` is what the query has still to read.
 
 The group also pins `startingId=latest`. Spark asks for the first offset again when the first batch has failed, and by
 then "latest" is later: the group remembers what it was.
+
+Both commands may be repeated, and are, while the server is away: a query that survives a restart in its reads must not
+die of publishing how far it is.
 """
 
 from typing import Any
@@ -24,7 +27,7 @@ class ProgressGroup:
     def create(self, server: Server, key: bytes, mark: Mark) -> None:
         """Make the group at a position, unless it is there; the stream exists."""
         try:
-            server.tell("XGROUP", "CREATE", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
+            server.ask("XGROUP", "CREATE", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
         except CommandRefused as refused:
             if "BUSYGROUP" not in str(refused):
                 raise
@@ -40,7 +43,7 @@ class ProgressGroup:
     def publish(self, server: Server, key: bytes, mark: Mark) -> None:
         """Move the group to where the query is; a stream that is gone has no groups."""
         try:
-            server.tell("XGROUP", "SETID", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
+            server.ask("XGROUP", "SETID", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
         except CommandRefused as refused:
             if "NOGROUP" in str(refused):
                 self.create(server, key, mark)
