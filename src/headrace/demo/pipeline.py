@@ -29,7 +29,7 @@ from headrace.demo.plan import ARCHIVE_GROUP, STREAM, WARM_UP, WINDOW_SECONDS
 from headrace.spark.java import prepare_java
 
 _SCHEMA: Final = "_id string, _timestamp timestamp, dev int, temp int, n long, at long"
-_JAVA_OPTIONS: Final = "-XX:-UsePerfData -XX:TieredStopAtLevel=1"  # a JVM that lives for a minute compiles quickly
+_JAVA_OPTIONS: Final = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that lives for a minute compiles quickly
 _TRIGGER: Final = "1 second"
 _LOOK_S: Final = 0.2
 _RESTARTS: Final = 5
