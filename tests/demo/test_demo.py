@@ -58,7 +58,7 @@ def run(directory: Path, *options: str) -> tuple[int, dict[str, object], str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=550,
         check=False,
     )
     assert living(mark) == []
@@ -82,6 +82,7 @@ def test_two_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     assert "sent, not yet processed" in shown
 
 
+@pytest.mark.timeout(600)
 def test_spark_archives_every_message_once_while_the_server_is_killed(tmp_path: Path) -> None:
     why = cli._why_no_spark()
     if why is not None:

@@ -122,7 +122,7 @@ class PageRun:
     # --- python ----------------------------------------------------------------------------------------------------
 
     def _run_python(self, block: Block) -> None:
-        text = self._with_ports(block.text)
+        text = self._with_ports(block.text).replace("/srv", str(self._directory))
         if ">>>" not in text:
             exec(compile(text, str(block), "exec"), self._names)  # noqa: S102  (our own pages)
             return
@@ -155,7 +155,7 @@ class PageRun:
             arguments = ["redis-cli", "--no-raw", "-p", self._with_ports(prompt[1])]
             done = self._bash(shlex.join(arguments), standard_input=prompt[2] + "\n")
         else:
-            done = self._bash(self._with_ports(command))
+            done = self._bash(self._with_ports(command).replace("/srv", str(self._directory)))
         return [line.rstrip() for line in done.splitlines()]
 
     def _bash(self, command: str, standard_input: str = "") -> str:

@@ -64,7 +64,7 @@ def end_with_parent() -> None:
     """In a child: end at once when the demo is no more."""
 
     def wait() -> None:
-        while sys.stdin.read(1):
+        while os.read(sys.stdin.fileno(), 1):  # not through a buffer: its lock would be held when the process ends
             pass
         os._exit(1)
 

@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 from datetime import datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,9 @@ from headrace.demo.plan import ARCHIVE_GROUP, STREAM, WARM_UP, WINDOW_SECONDS
 from headrace.spark.java import prepare_java
 
 _SCHEMA: Final = "_id string, _timestamp timestamp, dev int, temp int, n long, at long"
-_JAVA_OPTIONS: Final = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that lives for a minute compiles quickly
+_JAVA_OPTIONS: Final = (
+    "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that lives for a minute compiles quickly
+)
 _TRIGGER: Final = "1 second"
 _LOOK_S: Final = 0.2
 _RESTARTS: Final = 5
@@ -43,8 +46,8 @@ class Finish:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        for line in sys.stdin:
-            if line.strip() == "finish":
+        for line in FileIO(sys.stdin.fileno(), closefd=False):  # a buffer's lock would be held when the process ends
+            if line.strip() == b"finish":
                 self._asked.set()
         os._exit(1)
 
@@ -107,7 +110,7 @@ def tell(event: str, **details: Any) -> None:
 def start_spark(directory: Path) -> SparkSession:
     """Start Spark on this machine's cores, with nothing left outside the directory."""
     prepare_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     scratch = directory / "spark" / "tmp"
     scratch.mkdir(parents=True)
     os.environ["TMPDIR"] = str(scratch)

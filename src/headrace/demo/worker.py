@@ -18,7 +18,7 @@ from headrace.demo.plan import GROUP, PROCESSED, STALE_MS, STREAM
 
 _AT_ONCE: Final = 100
 _BLOCK_MS: Final = 500
-_WORK_S: Final = 0.0002  # for each message
+_WORK_S: Final = 0.0001  # for each message
 
 SETTLE: Final = """
 for place = 3, #ARGV, 3 do
