@@ -16,6 +16,8 @@ import redis
 
 import headrace.cli.demo as cli
 from headrace.demo.conductor import Demo
+from headrace.demo.lag import LagRecord, Sample, draw
+from headrace.demo.lag_picture import write_picture
 from headrace.demo.plan import PROCESSED, STREAM, Plan
 from headrace.demo.tally import Count, Tally, count_everything
 from headrace.spark.errors import NoJava
@@ -181,6 +183,24 @@ def test_a_message_is_archived_when_the_batch_ends_that_has_it(headrace_server: 
     client.close()
     assert tally.archived_within == {"50 %": 2000.0, "95 %": 2000.0, "99 %": 2000.0, "all": 2000.0}
     assert tally.counts[3:] == [Count("archived to Parquet", 3, 0, 1), Count("counted in windows", 1, 1, 0)]
+
+
+def test_the_lag_is_drawn_as_high_as_it_was() -> None:
+    record = LagRecord([Sample(second, 100 * second, 50 * second, None) for second in range(11)], worker_killed=3.0)
+    assert record.behind("processed")[-1] == (10, 500)
+    assert record.behind("archived") == []
+    title, *rows, axis = draw(record.behind("processed"), "behind", record.marks(), width=40)
+    assert title == " behind"
+    assert [row[:6] for row in rows] == [" 500 ┤", "     │", "     │", "   0 ┼"]
+    assert rows[0].endswith("█")
+    assert rows[-1].count("█") > rows[0].count("█")
+    assert axis.split() == ["0:00", "▲", "worker", "killed", "0:10"]
+    assert max(map(len, [title, *rows, axis])) <= 40
+
+
+def test_without_matplotlib_there_is_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert not write_picture(LagRecord([Sample(1, 2, 1, None)]), tmp_path / "lag.png")
 
 
 @pytest.mark.parametrize(("lost", "code"), [(0, 0), (1, 1)])

@@ -301,6 +301,8 @@ class Demo:
             files += [(plan.archive, "every message, Parquet"), (plan.windows, "the windows, Parquet")]
         if drawn:
             files.append((picture, "how far the readers were behind"))
+        else:
+            self._show.say("There is no lag.png, since there is no matplotlib; pip install 'headrace[demo]' brings it.")
         files.append((plan.directory / "result.json", "all figures"))
         self._show.files(files)
         if not tally.right:
