@@ -3,7 +3,7 @@
     ```python       doctests; all of a page share their names, in its order
     ```console      `$ command` is run by bash, `127.0.0.1:7777> COMMAND` by redis-cli; what follows must be printed
     ```json, toml   must be readable
-    ```             a drawing or a piece of a file: nothing to run
+    ```, csv, conf  a drawing or a piece of a file: nothing to run
 
 A page is run from its first line to its last in one empty directory. `headrace serve` runs on until the page ends, or
 kills it. Ports 7700 to 7799 stand for free ones. `…` in the output stands for anything, on a line of its own for any
@@ -12,6 +12,8 @@ lines; what differs each time (process numbers, times, IDs of today) is compared
 A block that no test can run has its reason above it:
 
     <!-- not run: it needs a certificate from outside -->
+
+and a page that has its own test, or none of whose blocks can be run, has that at its top: <!-- page not run: why -->
 """
 
 import doctest
@@ -34,6 +36,7 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+_PAGE_NOT_RUN = re.compile(r"^<!-- page not run: (.+) -->$", re.MULTILINE)
 _PROMPT = re.compile(r"^127\.0\.0\.1:(77\d\d)> (.*)$")
 _PORT = re.compile(r"\b77\d\d\b")
 _FORMS = (
@@ -45,6 +48,7 @@ _FORMS = (
     (re.compile(r"\s+$"), ""),
 )
 _SERVE = re.compile(r"^(\S*/)?headrace serve\b")
+_DATA = {"", "conf", "csv", "ini"}
 _SECONDS = 120
 
 
@@ -84,6 +88,16 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
+def why_not_run(page: Path) -> str | None:
+    """Return why no block of a page is run here; None where they are."""
+    marked = _PAGE_NOT_RUN.search(page.read_text())
+    if marked is not None:
+        return marked[1]
+    others = (path for path in PROJECT.glob("tests/**/*.py") if path.parent != Path(__file__).parent)
+    own = next((path for path in others if f'"docs" / "{page.name}"' in path.read_text()), None)
+    return f"{own.relative_to(PROJECT)} runs it" if own is not None and blocks_of(page) else None
+
+
 class PageRun:
     """One page, run in one directory."""
 
@@ -96,7 +110,10 @@ class PageRun:
 
     def run(self, block: Block) -> None:
         """Run a block; an AssertionError says what it printed instead."""
-        if block.reason is not None or block.language in {"", "conf", "ini"}:
+        if block.reason is not None:
+            return
+        if block.language in _DATA:
+            assert not block.text.startswith("$ "), f"{block}: commands stand in ```console"
             return
         if block.language == "python":
             self._run_python(block)
