@@ -7,7 +7,8 @@
 
 A page is run from its first line to its last in one empty directory. `headrace serve` runs on until the page ends, or
 kills it. Ports 7700 to 7799 stand for free ones. `…` in the output stands for anything, on a line of its own for any
-lines; what differs each time (process numbers, times, IDs of today) is compared by its form. The directory is /srv.
+lines; what differs each time (process numbers, times, sizes, IDs of today) is compared by its form. The directory is
+/srv.
 
 A block that no test can run has its reason above it:
 
@@ -45,6 +46,9 @@ _FORMS = (
     (re.compile(r"\b1[78]\d{11}-\d+\b"), "ID"),
     (re.compile(r"\b1[78]\d{8}\b"), "SECONDS"),
     (re.compile(r"\bin \d+\.\d+ seconds\b"), "in N seconds"),
+    (re.compile(r" +\d[\d.]* [KMG]?B\b"), " SIZE"),
+    (re.compile(r"\b\d+ bytes\b"), "N bytes"),
+    (re.compile(r"\boffset \d+\b"), "offset N"),
     (re.compile(r"\s+$"), ""),
 )
 _SERVE = re.compile(r"^(\S*/)?headrace serve\b")
