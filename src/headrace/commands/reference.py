@@ -7,8 +7,8 @@ from headrace.commands.all import TABLE
 from headrace.commands.table import Handler, documentation
 from headrace.engine.engine import Command
 
-# In the order of the page.
-_TITLES: Final = {
+# In the order of the pages.
+TITLES: Final = {
     "stream": "Streams",
     "headrace": "Packed streams",
     "generic": "Keys",
@@ -36,9 +36,9 @@ Names and options may be written in any case. `[…]` may be left out, `a|b` is 
 def page() -> str:
     """Write the page."""
     parts = [_HEAD]
-    groups = sorted({command.group for command in TABLE.values()}, key=list(_TITLES).index)
+    groups = sorted({command.group for command in TABLE.values()}, key=list(TITLES).index)
     for group in groups:
-        parts.append(f"## {_TITLES[group]}\n")
+        parts.append(f"## {TITLES[group]}\n")
         parts += [_entry(command) for _, command in sorted(TABLE.items()) if command.group == group]
     return "\n".join(parts)
 

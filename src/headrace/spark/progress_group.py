@@ -5,6 +5,9 @@ lies behind is not, and `lag` is what the query has still to read.
 
 The group also pins `startingId=latest`. Spark asks for the first offset again when the first batch has failed, and by
 then "latest" is later: the group remembers what it was.
+
+Both commands may be repeated, and are, while the server is away: a query that survives a restart in its reads must not
+die of publishing how far it is.
 """
 
 from typing import Any

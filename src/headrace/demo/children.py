@@ -1,0 +1,71 @@
+"""The processes of the demo: each has a session of its own, and none outlives it.
+
+Ctrl-C goes to the foreground's processes; in sessions of their own, the children do not see it, and the demo ends them
+in its own order. Spark starts a JVM, and that a Python daemon in a process group of its own: what they all share is the
+session, so that a session is what is ended.
+
+A child that is given a pipe as its standard input sees the end of it when the demo dies, however it dies.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+_WAIT_S: Final = 10
+
+
+def start_child(module: str, *arguments: object, log: Path) -> subprocess.Popen[str]:
+    """Run a module of ours; what it prints is for the demo to read, its complaints go to a file."""
+    with log.open("ab") as complaints:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def end_session(child: subprocess.Popen[str]) -> None:
+    """Kill a child and everything that it has started."""
+    for _ in range(3):  # what is being forked meanwhile is seen the next time
+        members = _members(child.pid)
+        for member in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+        if not members:
+            break
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_WAIT_S)
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def _members(session: int) -> list[int]:
+    """Return the processes of a session that have not ended."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, *numbers = (entry / "stat").read_text().rpartition(") ")[2].split()
+            if int(numbers[2]) == session and state not in "ZX":
+                found.append(int(entry.name))
+    return found
+
+
+def end_with_parent() -> None:
+    """In a child: end at once when the demo is no more."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 1):  # not through a buffer: its lock would be held when the process ends
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
