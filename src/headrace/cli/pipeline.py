@@ -425,7 +425,8 @@ def transform(
 
 _REPORT_HELP = """One HTML page about streams and their groups, with plots.
 
-Rates over time, sizes, fields, hot keys, and for each group its lag, latency and redeliveries. The page needs nothing but itself: no network, no scripts from elsewhere.
+Rates over time, sizes, fields, hot keys, and for each group its lag, latency and redeliveries. The page needs nothing
+but itself: no network, no script.
 
 For example:
 
