@@ -42,8 +42,8 @@ $(VENV)/java: | $(VENV)/compiled
 test: setup  ## the tests
 	$(BIN)/python -m pytest
 
-test-spark: setup  ## the tests that need a running Spark, which takes some minutes
-	HEADRACE_SPARK=1 $(BIN)/python -m pytest tests/spark
+test-spark: setup  ## of the tests, those that run a Spark
+	$(BIN)/python -m pytest tests/spark
 
 test-long: setup  ## the same tests at campaign length
 	HEADRACE_LONG=1 $(BIN)/python -m pytest --timeout 7200

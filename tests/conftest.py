@@ -1,10 +1,11 @@
-"""What all tests share: how long to run, a Headrace server, and a real redis-server to compare it with."""
+"""What all tests share: how long to run, a Headrace server, a real redis-server to compare it with, and a Spark."""
 
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import redis
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, settings
 from campaign import LONG
 from ports import free_port
 from starting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
@@ -94,3 +98,18 @@ def headrace_server(headrace_process: redis.Redis, headrace_settings: dict[str, 
         if headrace_settings[name] != value:
             headrace_process.config_set(name, headrace_settings[name])
     return headrace_process
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A Spark on two cores, one for all tests that need one: starting it takes as long as many of them."""
+    pytest.importorskip("pyspark", reason="there is no pyspark: pip install 'headrace[spark]' brings it")
+    from headrace.spark.errors import NoJava  # noqa: PLC0415  (only where there is a pyspark)
+    from spark_sessions import start_spark  # noqa: PLC0415
+
+    try:
+        session = start_spark(tmp_path_factory.mktemp("spark"))
+    except NoJava as missing:
+        pytest.skip(str(missing))
+    yield session
+    session.stop()

@@ -1,7 +1,11 @@
 """What the Spark tests ask of frames and errors."""
 
+from typing import TYPE_CHECKING
+
 import redis
-from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def url_of(client: redis.Redis) -> str:
@@ -16,6 +20,6 @@ def sentence(error: BaseException) -> str:
     return lines[-1].partition(": ")[2]
 
 
-def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+def rows(frame: "DataFrame") -> list[tuple[object, ...]]:
     """Collect a frame as plain tuples."""
     return [tuple(row) for row in frame.collect()]

@@ -1,41 +1,32 @@
 """A program that copies streams to streams and to Parquet for as long as it lives; the tests kill it.
 
-python spark_job.py url directory [once]
+python spark_job.py url directory master
+
+in:0 ─┬─► out:0
+in:1 ─┼─► out:1
+      └─► directory/lake, as Parquet
 """
 
-import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
-from headrace.spark.java import prepare_java
+from spark_sessions import start_spark
 
 
-def main(url: str, directory: Path, once: bool) -> None:
-    """Run both queries; `once`, until everything that is there is copied."""
-    prepare_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Three attempts: a task whose Python process dies is run again.
-    spark = (
-        SparkSession.builder.master("local[2,3]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.local.dir", str(directory / "local"))
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) -> list[StreamingQuery]:
+    """Start both queries; `once`, until everything that is there is copied."""
     source = (
         spark.readStream.format("headrace")
         .options(url=url, keys="in:*", startingId="earliest", maxEntriesPerTrigger=3000, minPartitions=3)
-        .schema("_key string, n long")
+        .schema("_key string, _id string, n long")
         .load()
     )
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
     copied = source.selectExpr("replace(_key, 'in:', 'out:') AS out", "n")
-    queries = [
+    return [
         copied.writeStream.format("headrace")
         .options(url=url, keyColumn="out", checkpointLocation=str(directory / "to-streams"))
         .trigger(**trigger)
@@ -45,10 +36,17 @@ def main(url: str, directory: Path, once: bool) -> None:
         .trigger(**trigger)
         .start(str(directory / "lake")),
     ]
+
+
+def main(url: str, directory: Path, master: str) -> None:
+    """Copy until one of the queries fails."""
+    # A task whose process was killed is run again, and executors are started again however many were killed.
+    endless = {"spark.task.maxFailures": "20", "spark.deploy.maxExecutorRetries": "-1"}
+    spark = start_spark(directory, master, **endless)
+    start_copies(spark, url, directory, once=False)
     print("running", flush=True)
-    for query in queries:
-        query.awaitTermination()
+    spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), once="once" in sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

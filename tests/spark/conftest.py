@@ -1,55 +1,26 @@
-"""A real Spark for the tests, one session for all of them, and servers to read from."""
+"""What the tests of the source and the sink share: servers to read from and to write to."""
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import redis
 
-pytest.importorskip("pyspark", reason="there is no pyspark: pip install 'headrace[spark]' brings it")
-
-from pyspark.sql import DataFrameReader, SparkSession
-
-from headrace.spark.errors import NoJava
-from headrace.spark.java import prepare_java
 from ports import free_port
 from spark_frames import url_of
 from starting import wait_for
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on two cores."""
-    if not os.environ.get("HEADRACE_SPARK"):
-        pytest.skip("starts a Spark, which takes minutes: make test-spark runs it")
-    try:
-        prepare_java()
-    except NoJava as missing:
-        pytest.skip(str(missing))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Workers import the sources and the tests as this process does.
-    os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-    directory = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.local.dir", str(directory / "local"))
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+
+def pytest_pycollect_makemodule() -> None:
+    """Skip the directory where there is no pyspark; with one, pytest goes on by itself."""
+    pytest.importorskip("pyspark", reason="there is no pyspark: pip install 'headrace[spark]' brings it")
 
 
 @pytest.fixture(params=["redis", "headrace"])
@@ -60,10 +31,10 @@ def server(request: pytest.FixtureRequest) -> redis.Redis:
 
 
 @pytest.fixture
-def source(spark: SparkSession, server: redis.Redis) -> Callable[..., DataFrameReader]:
+def source(spark: "SparkSession", server: redis.Redis) -> Callable[..., "DataFrameReader"]:
     """Return a reader of the server's streams, with options."""
 
-    def reader(**options: object) -> DataFrameReader:
+    def reader(**options: object) -> "DataFrameReader":
         return spark.read.format("headrace").option("url", url_of(server)).options(**options)
 
     return reader

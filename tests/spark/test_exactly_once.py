@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,8 +21,10 @@ import spark_job
 from campaign import LONG, SEED
 from spark_frames import rows, url_of
 
-KILLS = 12 if LONG else 1
 KEYS = ("in:0", "in:1")
+DRIVER_KILLS = 12 if LONG else 2
+KILLS_EACH = 4
+PATIENCE_S = 120
 
 
 class Producer(threading.Thread):
@@ -47,29 +50,66 @@ class Producer(threading.Thread):
         self.join()
 
 
-def start_job(url: str, directory: Path, *words: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, spark_job.__file__, url, str(directory), *words]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+class Job:
+    """The copying program, in a process group of its own."""
 
+    def __init__(self, server: redis.Redis, directory: Path, master: str) -> None:
+        self._server = server
+        command = [sys.executable, spark_job.__file__, url_of(server), str(directory), master]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        with (directory / "job.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"running\n", (directory / "job.log").read_text()[-2000:]
 
-def kill_a_worker(job: subprocess.Popen[bytes], chance: random.Random) -> None:
-    """Kill one of the Python processes that run tasks."""
-    workers = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if b"pyspark.daemon" in path.read_bytes() and os.getsid(int(path.parent.name)) == job.pid:
-                workers.append(int(path.parent.name))
-    if workers:
+    def wait_for_a_copy(self) -> None:
+        """Return when entries have arrived that were not there before."""
+        before = self._server.xlen("out:0")
+        deadline = time.monotonic() + PATIENCE_S
+        while self._server.xlen("out:0") <= before:
+            assert self._process.poll() is None, "the program has ended by itself"
+            assert time.monotonic() < deadline, "nothing was copied"
+            time.sleep(0.05)
+
+    def kill_one(self, what: bytes, chance: random.Random) -> bool:
+        """Kill one of the processes that run tasks; False where there is none at the moment."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if what in path.read_bytes() and os.getsid(int(path.parent.name)) == self._process.pid:
+                    found.append(int(path.parent.name))
+        if found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(chance.choice(found), signal.SIGKILL)
+        return bool(found)
+
+    def kill(self) -> None:
+        """Kill the driver and everything else."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(chance.choice(workers), signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
-@pytest.mark.timeout(7200 if LONG else 300)
+# What runs tasks: Python workers, and the executors that start them where those are processes of their own.
+WORKER, EXECUTOR = b"pyspark.daemon", b"CoarseGrainedExecutorBackend"
+
+
+@pytest.mark.timeout(7200 if LONG else 600)
+@pytest.mark.parametrize(
+    ("master", "victims"),
+    [
+        ("local[2,20]", [WORKER]),
+        pytest.param(
+            "local-cluster[2,1,1024]",
+            [WORKER, EXECUTOR],
+            marks=pytest.mark.skipif(not LONG, reason="a campaign: make test-long runs it"),
+        ),
+    ],
+)
 def test_kills_neither_lose_nor_repeat_an_entry(
-    spark: SparkSession, restartable: Callable[[], redis.Redis], tmp_path: Path
+    spark: SparkSession, restartable: Callable[[], redis.Redis], tmp_path: Path, master: str, victims: list[bytes]
 ) -> None:
     seed = SEED if SEED is not None else random.randrange(2**32) if LONG else 5
     print(f"HEADRACE_SEED={seed}")
@@ -79,35 +119,35 @@ def test_kills_neither_lose_nor_repeat_an_entry(
         server.xadd(key, {"n": -1})
     producer = Producer(redis.Redis(port=server.connection_pool.connection_kwargs["port"]))
     producer.start()
-    for _ in range(KILLS):
-        job = start_job(url_of(server), tmp_path)
+    kills: Counter[str] = Counter()
+    while kills["driver"] < DRIVER_KILLS or sum(kills.values()) < DRIVER_KILLS * (KILLS_EACH + 1):
+        job = Job(server, tmp_path, master)
         try:
-            assert job.stdout is not None
-            assert job.stdout.readline() == b"running\n"
-            seen = server.xlen("out:0")
-            while server.xlen("out:0") <= seen and job.poll() is None:
-                time.sleep(0.1)
-            time.sleep(chance.uniform(0, 1.5))
-            kill_a_worker(job, chance)
+            job.wait_for_a_copy()
+            for _ in range(KILLS_EACH):
+                time.sleep(chance.uniform(0, 1.5))
+                victim = chance.choice(victims)
+                kills[victim.decode()] += job.kill_one(victim, chance)
             time.sleep(chance.uniform(0, 1.5))
         finally:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+            job.kill()
+        kills["driver"] += 1
     producer.stop()
-    last = start_job(url_of(server), tmp_path, "once")
-    try:
-        assert last.wait(250) == 0
-    finally:
-        if last.poll() is None:
-            os.killpg(last.pid, signal.SIGKILL)
-            last.wait()
+    print(dict(kills))
+    for query in spark_job.start_copies(spark, url_of(server), tmp_path, once=True):
+        assert query.awaitTermination(PATIENCE_S)
     expected = [-1, *range(producer.count)]
     for key in KEYS:
         found = [int(entry[b"n"]) for _, entry in server.xrange(key.replace("in", "out"))]
         assert found == expected, f"{key}: {len(found)} of {len(expected)}"
-    lake = rows(spark.read.parquet(str(tmp_path / "lake")))
+    ids = {key: [id.decode() for id, _ in server.xrange(key)] for key in KEYS}
+    lake: dict[str, dict[object, object]] = {key: {} for key in KEYS}
+    kept = rows(spark.read.parquet(str(tmp_path / "lake")).select("_key", "_id", "n"))
+    for key, id, number in kept:
+        lake[key][id] = number
+    assert len(kept) == 2 * len(expected)
     for key in KEYS:
-        assert sorted(number for name, number in lake if name == key) == expected
+        assert [lake[key][id] for id in ids[key]] == expected
 
 
 def test_a_batch_that_fails_leaves_nothing_visible(spark: SparkSession, headrace_server: redis.Redis) -> None:
