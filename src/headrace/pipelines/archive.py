@@ -5,35 +5,29 @@
                                       │                            └─ the files count
                                       └─ nobody's yet
 
-A run that is killed leaves files that do not count; the next one writes the batch anew, and removes them first, so that
-who reads the directory without Spark does not read them either. The layout is told in `layout`.
+A run that is killed leaves files that do not count; the next one removes them and writes the batch anew, see
+`sole_writer`. The layout is told in `layout`.
 
 Trimming follows the checkpoint: only what is committed goes, and of that only what every group has read and settled,
 unless that is told otherwise.
 """
 
-import fcntl
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
 from headrace.pipelines.checkpoint import committed_marks
-from headrace.pipelines.errors import ArchiveInUse, PipelineError, explained
+from headrace.pipelines.errors import explained
 from headrace.pipelines.layout import PARTITIONS, SOURCE_SCHEMA, as_archived
 from headrace.pipelines.running import Watch, ignore, run_query
+from headrace.pipelines.sole_writer import settle_on_disk, sole_writer
 from headrace.pipelines.trimming import trim_archived
 from headrace.spark.options import DEFAULT_URL
 
 Trim = Literal["nothing", "settled", "archived"]
 
-_METADATA: Final = "_spark_metadata"
 _CHECKPOINT: Final = "_checkpoint"
 
 
@@ -80,12 +74,12 @@ def archive_streams(
 
     def remove() -> None:
         marks = committed_marks(spark, checkpoint)
+        settle_on_disk(path)
         own = None if group is None else group.encode()
         for name, count in trim_archived(url, marks, beyond_groups=trim == "archived", ignored_group=own).items():
             trimmed[name] = trimmed.get(name, 0) + count
 
-    with explained(), _sole_writer(path):
-        _remove_leftovers(path)
+    with explained(), sole_writer(spark, path):
         entries = spark.readStream.format("headrace").options(**options).schema(SOURCE_SCHEMA).load()
         writer = (
             as_archived(entries)
@@ -104,46 +98,3 @@ def archive_streams(
 def checkpoint_of(path: str) -> str:
     """Return where an archive keeps its checkpoint, unless it is told otherwise."""
     return f"{path.rstrip('/')}/{_CHECKPOINT}"
-
-
-def _local(path: str) -> Path | None:
-    """Return a path of this machine's; None for one of another store."""
-    parts = urlsplit(path)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return None if parts.scheme else Path(path)
-
-
-@contextmanager
-def _sole_writer(path: str) -> Iterator[None]:
-    """Keep a second run away from an archive on this machine; the lock goes with the process."""
-    directory = _local(path)
-    if directory is None:
-        yield
-        return
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / "_lock").open("w")
-    except OSError as error:
-        raise PipelineError(f"the archive {path!r} cannot be written: {error.strerror}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ArchiveInUse(f"another run is writing the archive {path!r}; wait for it or stop it") from None
-        yield
-
-
-def _remove_leftovers(path: str) -> None:
-    """Remove the files of batches that were never committed, from an archive on this machine."""
-    directory = _local(path)
-    if directory is None:
-        return
-    counted: set[str] = set()
-    for log in (directory / _METADATA).glob("[0-9]*"):
-        for line in log.read_text().splitlines():
-            if line.startswith("{"):
-                counted.add(Path(unquote(json.loads(line)["path"])).name)
-    for file in directory.glob("key=*/date=*/*.parquet"):
-        if file.name not in counted:
-            file.unlink()

@@ -21,7 +21,7 @@ def matching_keys(keys: Iterable[bytes], wanted: str | None) -> list[bytes]:
 
 
 def keys_option(keys: Iterable[bytes]) -> str:
-    """Return the option that reads these keys, and perhaps some more: what is no UTF-8 can only be a pattern."""
+    """Return the option that reads these keys, and perhaps more: some bytes can only be given as a pattern."""
     return ",".join(_as_pattern(key) for key in keys)
 
 
@@ -31,8 +31,9 @@ def _as_pattern(key: bytes) -> str:
         return "*"
     letters = []
     for place, letter in enumerate(text):
-        if "\udc80" <= letter <= "\udcff" or (letter.isspace() and place in {0, len(text) - 1}):
-            letters.append("?")
+        outer_space = letter.isspace() and place in {0, len(text) - 1}
+        if "\udc80" <= letter <= "\udcff" or letter < " " or outer_space:
+            letters.append("?" * len(letter.encode(errors="surrogateescape")))
         elif letter == ",":
             letters.append("\\,")
         else:

@@ -75,6 +75,8 @@ def load_files(
     `options` are Spark's for the format, as {"sep": ";"}. `checkpoint` remembers what is done; without one it is a
     directory that belongs to this path and this target, see `default_checkpoint`.
     """
+    if not urlsplit(path).scheme and not Path(path).exists() and not any(mark in path for mark in "*?[{"):
+        raise PipelineError(f"there is no file or directory {path!r}")
     format = format or _format_of(path)  # noqa: A001
     if format not in _READING:
         raise PipelineError(f"the format {format!r} is none of {', '.join(_READING)}")
@@ -125,8 +127,6 @@ def _format_of(path: str) -> str:
         found = _FORMATS.get(PurePosixPath(shortened).suffix[1:].lower())
         if found is not None:
             return found
-    if not urlsplit(path).scheme and not local.exists() and not any(mark in path for mark in "*?["):
-        raise PipelineError(f"there is no file or directory {path!r}")
     raise PipelineError(f"the name {path!r} does not tell the format: give csv, json or parquet")
 
 
