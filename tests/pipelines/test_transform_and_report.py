@@ -33,7 +33,7 @@ def test_a_query_over_everything_goes_to_a_stream(spark: SparkSession, headrace_
 def test_a_query_over_what_is_new_takes_every_entry_once(
     spark: SparkSession, headrace_server: redis.Redis, url: str, tmp_path: Path
 ) -> None:
-    sql = "SELECT key, fields['device'] AS device FROM readings WHERE fields['temp'] >= 10"
+    sql = "SELECT key, fields['device'] AS device FROM readings WHERE cast(fields['temp'] AS double) >= 10"
     for count, expected in ((20, 10), (30, 20)):
         add_readings(headrace_server, count)
         done = transform_streams(
@@ -83,7 +83,7 @@ class Page(HTMLParser):
         if tag not in self.LONE:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         self.tags.add(tag)
 
     def handle_endtag(self, tag: str) -> None:

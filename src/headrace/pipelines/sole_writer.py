@@ -83,9 +83,11 @@ def _java_process(spark: SparkSession) -> str:
 def _started(pid: int) -> str:
     """Return when a process started, so that another one with its number is not taken for it; nothing if it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except (OSError, IndexError):
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
         return ""
+    # One that has ended and that nobody asks about, Z, writes no more.
+    return "" if state in {"Z", "X"} else rest[18]
 
 
 def _await_end(before: str, mine: str, path: str) -> None:
