@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 from headrace.cli.main import app
 from headrace.core.errors import HeadraceError
 from headrace.pipelines.layout import open_archive
+from spark_sessions import QUICK_JAVA
 
 DEADLINE_S = 240
 
@@ -71,9 +72,10 @@ def test_wrong_usage_is_2_and_what_fails_is_a_sentence(run: Callable[..., Result
 def headrace(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "headrace.cli.main", "pipeline", *map(str, words)]
     paths = os.pathsep.join(entry for entry in sys.path if entry)
+    ours = {"PYTHONPATH": paths, "JAVA_TOOL_OPTIONS": QUICK_JAVA}
     return subprocess.Popen(
         command,
-        env=os.environ | {"PYTHONPATH": paths} | environment,
+        env=os.environ | ours | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

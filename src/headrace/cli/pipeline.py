@@ -7,6 +7,7 @@ While a job runs there is a line on the terminal; what it did comes as a sentenc
 
 import dataclasses
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,7 +72,11 @@ def _run(
     from headrace.pipelines.session import spark_session  # noqa: PLC0415 — the other commands do not need it
 
     try:
-        with _line(f"starting Spark on {master}") as say, spark_session(master, verbose=verbose) as spark:
+        with (
+            _silence(verbose=verbose),
+            _line(f"starting Spark on {master}") as say,
+            spark_session(master, verbose=verbose) as spark,
+        ):
             say(doing)
             result = job(spark, lambda progress: say(f"{doing}: {_shown(progress)}"))
     except KeyboardInterrupt:
@@ -82,6 +87,18 @@ def _run(
     else:
         typer.echo(told(result))
     return result
+
+
+@contextmanager
+def _silence(*, verbose: bool) -> Iterator[None]:
+    """Keep off the terminal what PySpark logs beside raising it: refused queries with Java's stack, interrupted calls."""
+    before = logging.root.manager.disable
+    if not verbose:
+        logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager

@@ -182,11 +182,12 @@ def _scope(
     whole: bool,
     ranges: int,
 ) -> _Scope:
-    first = min((state.first_id for state in states if state.first_id is not None), default=MAX_ID)
+    firsts = [state.first_id for state in states if state.first_id is not None]
+    first = min(firsts, default=MAX_ID)
     last = mark or (archived[1] if archived else MIN_ID)
-    ends = [first, last, *(archived or ()), *(state.last_id for state in states)]
-    base = min(_GREATEST, max(min(ends), between[0]).ms)
-    top = min(_GREATEST, min(max(end for end in ends if end != MAX_ID), between[1]).ms) if ends != [MAX_ID] else base
+    known = [*firsts, last, *(archived or ()), *(state.last_id for state in states)]
+    base = min(_GREATEST, max(min(known), between[0]).ms)
+    top = min(_GREATEST, min(max(known), between[1]).ms)
     if whole:
         first, last = MIN_ID, MAX_ID
     return _Scope(key, first, last, base, max(1, -(-(top - base + 1) // ranges)))

@@ -37,6 +37,7 @@ def read_texts(spark: SparkSession, checkpoint: str, *kinds: str) -> dict[tuple[
     """Return the texts of a checkpoint's logs, by kind and batch."""
     frame = (
         spark.read.option("wholetext", True)
+        .option("ignoreMissingFiles", True)  # a running query forgets its oldest batches
         .option("pathGlobFilter", "[0-9]*")
         .option("recursiveFileLookup", True)
         .schema("value string")

@@ -1,7 +1,6 @@
 """A SparkSession for who has none: a Java found, the workers' Python set, Spark's own talk kept off the terminal."""
 
 import importlib.util
-import logging
 import os
 import sys
 import tempfile
@@ -69,8 +68,6 @@ def _start(builder: "SparkSession.Builder", master: str, *, verbose: bool) -> "S
             why = str(error).splitlines()[0] if str(error) else (lines or ["it does not say why"])[-1]
             raise PipelineError(f"Spark does not start on {master!r}: {why} (--verbose shows its log)") from error
     session.sparkContext.setLogLevel("OFF")
-    # PySpark logs every refused query as JSON, with Java's stack, beside raising it.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
     return session
 
 
