@@ -91,7 +91,7 @@ def _run(
 
 @contextmanager
 def _silence(*, verbose: bool) -> Iterator[None]:
-    """Keep off the terminal what PySpark logs beside raising it: refused queries with Java's stack, interrupted calls."""
+    """Keep off the terminal what PySpark logs beside raising it: refused queries with Java's stack, broken calls."""
     before = logging.root.manager.disable
     if not verbose:
         logging.disable(logging.CRITICAL)

@@ -15,6 +15,10 @@ from headrace.pipelines.errors import PipelineError, sentence_of
 ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
 
 _POLL_S: Final = 0.5
+# Spark gives the process of a Python source 10 s to start, and no setting for that. On a busy machine it takes longer,
+# and a query can always be started again.
+_TOO_SLOW: Final = "Python worker failed to connect back"
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,19 @@ def run_query(
     `every` is the time between batches of a continuous query, as Spark writes it: "10 seconds".
     """
     trigger = {"processingTime": every or "0 seconds"} if continuous else {"availableNow": True}
-    query = writer.trigger(**trigger).start()
     counter = _Counter()
+    attempts = 1
+    while failed := _run_to_end(writer.trigger(**trigger).start(), counter, watch, after_batch):
+        if _TOO_SLOW not in failed or attempts == _ATTEMPTS:
+            raise PipelineError(sentence_of(failed))
+        attempts += 1
+    return Ran(counter.entries, counter.batches, counter.rows)
+
+
+def _run_to_end(
+    query: StreamingQuery, counter: "_Counter", watch: Watch, after_batch: Callable[[], None] | None
+) -> str | None:
+    """Watch a query until it ends; return what Spark says where it failed."""
     try:
         ended = False
         while not ended:
@@ -73,9 +88,7 @@ def run_query(
     finally:
         query.stop()
     failed = query.exception()
-    if failed is not None:
-        raise PipelineError(sentence_of(str(failed)))
-    return Ran(counter.entries, counter.batches, counter.rows)
+    return None if failed is None else str(failed)
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool:
