@@ -19,13 +19,13 @@ from pyspark.sql import functions as f
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.pipelines.archive import checkpoint_of
+from headrace.pipelines.asking import connect
 from headrace.pipelines.checkpoint import committed_marks
 from headrace.pipelines.errors import PipelineError, explained
 from headrace.pipelines.key_names import keys_option, matching_keys
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
 from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.times import id_range
-from headrace.pipelines.trimming import connect
 from headrace.spark.options import DEFAULT_URL, read_options
 from headrace.spark.streams import StreamState
 

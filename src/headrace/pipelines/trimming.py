@@ -8,20 +8,11 @@
 Groups only go forward, unless somebody sets them back; so that what is computed here stays safe until XTRIM has run.
 """
 
-from typing import Any
-
 from headrace.core.stream_id import StreamID
+from headrace.pipelines.asking import connect, groups_of
 from headrace.pipelines.layout import shown_key
-from headrace.spark.connecting import Connections
 from headrace.spark.offsets import Mark, Place
-from headrace.spark.options import ServerOptions
 from headrace.spark.servers import Server
-
-
-def connect(url: str) -> Connections:
-    """Return the servers of a url as jobs ask them: at once, or with a sentence."""
-    urls = tuple(part.strip() for part in url.split(",") if part.strip())
-    return Connections(ServerOptions(urls, "auto", 30.0))
 
 
 def trim_archived(
@@ -45,11 +36,6 @@ def trim_archived(
     finally:
         connections.close()
     return removed
-
-
-def groups_of(server: Server, key: bytes) -> list[dict[bytes, Any]]:
-    """Return what XINFO GROUPS tells."""
-    return [dict(zip(group[::2], group[1::2], strict=True)) for group in server.ask("XINFO", "GROUPS", key, key=key)]
 
 
 def _needed_by_groups(server: Server, key: bytes, ignored: bytes | None) -> list[StreamID]:

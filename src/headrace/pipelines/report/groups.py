@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.core.stream_id import StreamID
+from headrace.pipelines.asking import groups_of
 from headrace.pipelines.layout import shown_key
-from headrace.pipelines.trimming import groups_of
 from headrace.spark.connecting import Connections
 from headrace.spark.servers import Server
 from headrace.spark.streams import StreamState
