@@ -10,6 +10,7 @@ import headrace
 from headrace.cli.convert.command import CONVERT_HELP, convert
 from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
+from headrace.cli.pipeline import app as pipeline_app
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top
 from headrace.cli.transfer.command import EXPORT_HELP, LOAD_HELP, export, load
@@ -214,6 +215,7 @@ app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes
 app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)
 app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
+app.add_typer(pipeline_app)
 app.add_typer(group_app, name="group")
 app.command(help=CONVERT_HELP, short_help="Convert data on disk from one form to another.")(convert)
 

@@ -28,7 +28,10 @@ from headrace.spark.errors import AccessRefused, BadOption, CommandRefused, NotA
 Argument = bytes | str | int | float
 Command = tuple[Argument, ...]
 
-_RAW: Final = ("XRANGE", "XREVRANGE", "XREAD", "XINFO STREAM", "XINFO GROUPS", "SCAN", "XADD", "XINFO", "COMMAND")
+_RAW: Final = (
+    *("XRANGE", "XREVRANGE", "XREAD", "XINFO STREAM", "XINFO GROUPS", "SCAN", "XADD", "XINFO", "XPENDING"),
+    "COMMAND",
+)
 _GONE: Final = (
     *(refusals.ConnectionError, refusals.TimeoutError),
     *(refusals.BusyLoadingError, refusals.ClusterDownError),

@@ -1,0 +1,13 @@
+"""Jobs on streams, each a function of a SparkSession and plain arguments, and a command of `headrace pipeline`.
+
+    load.load_files                  CSV, JSON lines, Parquet ─► streams
+    archive.archive_streams          streams ─► Parquet by key and date, exactly once; then trimmed, where wanted
+    replay.replay_archive            archive ─► streams, IDs kept, at a chosen speed
+    transform.transform_streams      SQL over streams ─► streams or files
+    audit.audit_archive              streams against archive: every entry that only one of them has
+    report.report.report_streams     one HTML page about streams and their groups
+
+    session.spark_session            a quiet SparkSession, where the caller has none
+
+Every function raises `errors.PipelineError`, or another HeadraceError, with one sentence.
+"""

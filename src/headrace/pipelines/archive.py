@@ -1,0 +1,100 @@
+"""Streams to Parquet, every entry once.
+
+    streams ─► micro-batches ─► key=…/date=…/part-….parquet ─► _spark_metadata ─► _checkpoint
+                                      │                            │                  └─ the batch is over
+                                      │                            └─ the files count
+                                      └─ nobody's yet
+
+A run that is killed leaves files that do not count; the next one removes them and writes the batch anew, see
+`sole_writer`. The layout is told in `layout`.
+
+Trimming follows the checkpoint: only what is committed goes, and of that only what every group has read and settled,
+unless that is told otherwise.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Literal
+
+from pyspark.sql import SparkSession
+
+from headrace.pipelines.checkpoint import committed_marks
+from headrace.pipelines.errors import explained
+from headrace.pipelines.layout import PARTITIONS, SOURCE_SCHEMA, as_archived
+from headrace.pipelines.running import Watch, ignore, run_query
+from headrace.pipelines.sole_writer import settle_on_disk, sole_writer
+from headrace.pipelines.trimming import trim_archived
+from headrace.spark.options import DEFAULT_URL
+
+Trim = Literal["nothing", "settled", "archived"]
+
+_CHECKPOINT: Final = "_checkpoint"
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What a run did."""
+
+    path: str
+    entries: int
+    batches: int
+    trimmed: dict[str, int] = field(default_factory=dict)
+    """By stream: how many entries were removed from it."""
+
+
+def archive_streams(
+    spark: SparkSession,
+    keys: str,
+    path: str,
+    *,
+    url: str = DEFAULT_URL,
+    checkpoint: str | None = None,
+    continuous: bool = False,
+    every: str | None = None,
+    trim: Trim = "nothing",
+    group: str | None = None,
+    max_entries: int | None = None,
+    fail_on_data_loss: bool = True,
+    watch: Watch = ignore,
+) -> Archived:
+    """Append what streams have that their archive at `path` has not.
+
+    `keys` are names and patterns as the source takes them; `group` publishes the progress as a consumer group;
+    `max_entries` limits a batch. `trim="settled"` then removes from the streams what is archived and no group has still
+    to read or to acknowledge, `trim="archived"` everything that is archived.
+    """
+    checkpoint = checkpoint or checkpoint_of(path)
+    options = {"url": url, "keys": keys, "startingId": "earliest"}
+    options["failOnDataLoss"] = "true" if fail_on_data_loss else "false"
+    if group is not None:
+        options["group"] = group
+    if max_entries is not None:
+        options["maxEntriesPerTrigger"] = str(max_entries)
+    trimmed: dict[str, int] = {}
+
+    def remove() -> None:
+        marks = committed_marks(spark, checkpoint)
+        settle_on_disk(path)
+        own = None if group is None else group.encode()
+        for name, count in trim_archived(url, marks, beyond_groups=trim == "archived", ignored_group=own).items():
+            trimmed[name] = trimmed.get(name, 0) + count
+
+    with explained(), sole_writer(spark, path):
+        entries = spark.readStream.format("headrace").options(**options).schema(SOURCE_SCHEMA).load()
+        writer = (
+            as_archived(entries)
+            .writeStream.format("parquet")
+            .partitionBy(*PARTITIONS)
+            .option("path", path)
+            .option("checkpointLocation", checkpoint)
+        )
+        run = partial(run_query, writer, continuous=continuous, every=every, watch=watch)
+        ran = run(after_batch=remove if continuous and trim != "nothing" else None)
+        if trim != "nothing":
+            remove()
+    return Archived(path, ran.entries, ran.batches, trimmed)
+
+
+def checkpoint_of(path: str) -> str:
+    """Return where an archive keeps its checkpoint, unless it is told otherwise."""
+    return f"{path.rstrip('/')}/{_CHECKPOINT}"

@@ -1,0 +1,18 @@
+"""What jobs ask a server themselves, beside what Spark reads."""
+
+from typing import Any
+
+from headrace.spark.connecting import Connections
+from headrace.spark.options import ServerOptions
+from headrace.spark.servers import Server
+
+
+def connect(url: str) -> Connections:
+    """Return the servers of a url as jobs ask them: at once, or with a sentence."""
+    urls = tuple(part.strip() for part in url.split(",") if part.strip())
+    return Connections(ServerOptions(urls, "auto", 30.0))
+
+
+def groups_of(server: Server, key: bytes) -> list[dict[bytes, Any]]:
+    """Return what XINFO GROUPS tells."""
+    return [dict(zip(group[::2], group[1::2], strict=True)) for group in server.ask("XINFO", "GROUPS", key, key=key)]

@@ -1,0 +1,284 @@
+"""Streams against their archive: are they the same, and if not, which entries are not.
+
+    stream     ┆      ├───────────────────────┤────────┤     its first entry … its last
+    archive    ├──────┤───────────────────────┤        ┆     … the mark of the checkpoint, or its last entry
+                trimmed   range range range …   waiting
+
+    1. both sides by range of IDs: how many entries, and the XOR of their hashes      one job, little to move
+    2. where a range differs: its entries by ID and hash                              names each one
+
+What the stream has trimmed, and what is not archived yet, is counted and is no difference; with `whole` it is.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
+from headrace.pipelines.archive import checkpoint_of
+from headrace.pipelines.asking import connect
+from headrace.pipelines.checkpoint import committed_marks
+from headrace.pipelines.errors import PipelineError, explained
+from headrace.pipelines.key_names import keys_option, matching_keys
+from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
+from headrace.pipelines.running import Progress, Watch, ignore
+from headrace.pipelines.times import id_range
+from headrace.spark.options import DEFAULT_URL, read_options
+from headrace.spark.streams import StreamState
+
+Kind = Literal["missing", "extra", "changed"]
+
+_TRIMMED: Final = -1
+_WAITING: Final = -2
+_GREATEST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An entry that is not the same on both sides."""
+
+    key: str
+    id: str
+    kind: Kind
+    """missing: the archive lacks it; extra: the stream lacks it, or has it less often; changed: other fields."""
+
+
+@dataclass(frozen=True)
+class RangeCount:
+    """A range of IDs of a stream, by milliseconds, with what each side has of it."""
+
+    key: bytes
+    first_ms: int
+    last_ms: int
+    in_stream: int
+    in_archive: int
+    place: int
+    equal: bool
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was compared, and what differs."""
+
+    equal: bool
+    entries: int
+    """In the streams, of those compared."""
+    archived: int
+    trimmed: int
+    """Archived, and no longer in the streams."""
+    waiting: int
+    """In the streams, and not archived yet."""
+    ranges: list[RangeCount]
+    differences: list[Difference]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """From where to where a stream is compared, and in which ranges of milliseconds."""
+
+    key: bytes
+    first: StreamID
+    last: StreamID
+    base_ms: int
+    width_ms: int
+
+
+def audit_archive(
+    spark: SparkSession,
+    path: str,
+    *,
+    url: str = DEFAULT_URL,
+    keys: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    checkpoint: str | None = None,
+    whole: bool = False,
+    ranges: int = 64,
+    watch: Watch = ignore,
+) -> Audit:
+    """Compare streams with their archive, in about so many ranges each.
+
+    `keys` are names and patterns, everything that is archived without them; `start` and `end` limit the time. `whole`
+    forgives nothing: also what was trimmed, or is not archived yet, differs.
+    """
+    with explained():
+        low, high = id_range(start, end)
+        between = (low or MIN_ID, high or MAX_ID)
+        archive = _within(open_archive(spark, path), *between)
+        marks = _marks(spark, checkpoint, checkpoint_of(path))
+        archived = _extents(archive)
+        states = _states(url, keys, {*archived, *marks})
+        scopes = [
+            _scope(key, states[key], archived.get(key), marks.get(key), between, whole=whole, ranges=ranges)
+            for key in states
+        ]
+        sides = _both_sides(spark, archive, scopes, url, between)
+        counts = _count(sides, scopes)
+        watch(Progress(sum(count.in_stream for count in counts)))
+        compared = [count for count in counts if count.first_ms >= 0]
+        differences = _differences(spark, sides, [count for count in compared if not count.equal])
+    return Audit(
+        equal=not differences,
+        entries=sum(count.in_stream for count in compared),
+        archived=sum(count.in_archive for count in compared),
+        trimmed=sum(count.in_archive for count in counts if count.first_ms == _TRIMMED),
+        waiting=sum(count.in_stream for count in counts if count.first_ms == _WAITING),
+        ranges=compared,
+        differences=differences,
+    )
+
+
+# --- what there is to compare ----------------------------------------------------------------------------------------
+
+
+def _marks(spark: SparkSession, given: str | None, usual: str) -> dict[bytes, StreamID]:
+    """Return how far each stream is archived; nothing where the archive came without its checkpoint."""
+    try:
+        marks = committed_marks(spark, given or usual)
+    except AnalysisException:
+        if given is not None:
+            raise PipelineError(f"there is no checkpoint at {given!r}") from None
+        return {}
+    reached: dict[bytes, StreamID] = {}
+    for (_, key), mark in marks.items():
+        reached[key] = max(mark.id, reached.get(key, MIN_ID))
+    return reached
+
+
+def _extents(archive: DataFrame) -> dict[bytes, tuple[StreamID, StreamID]]:
+    order = id_order(f.col("id"))
+    rows = archive.groupBy("stream").agg(f.min(order).alias("first"), f.max(order).alias("last")).collect()
+    return {bytes(row["stream"]): (_id(row["first"]), _id(row["last"])) for row in rows}
+
+
+def _states(url: str, keys: str | None, archived: set[bytes]) -> dict[bytes, list[StreamState]]:
+    """Return the streams that are compared, with their states, one for each server that has it."""
+    connections = connect(url)
+    try:
+        wanted = matching_keys(archived, keys)
+        if keys is not None:
+            names = read_options({"keys": keys}, streaming=False).keys
+            wanted = sorted({*wanted, *(key for _, key in connections.resolve(names))})
+        states: dict[bytes, list[StreamState]] = {key: [] for key in wanted}
+        for place in range(len(connections)):
+            for key, state in zip(wanted, connections.transport(place).describe(wanted), strict=True):
+                if state is not None:
+                    states[key].append(state)
+        return states
+    finally:
+        connections.close()
+
+
+def _scope(
+    key: bytes,
+    states: list[StreamState],
+    archived: tuple[StreamID, StreamID] | None,
+    mark: StreamID | None,
+    between: tuple[StreamID, StreamID],
+    *,
+    whole: bool,
+    ranges: int,
+) -> _Scope:
+    firsts = [state.first_id for state in states if state.first_id is not None]
+    first = min(firsts, default=MAX_ID)
+    last = mark or (archived[1] if archived else MIN_ID)
+    known = [*firsts, last, *(archived or ()), *(state.last_id for state in states)]
+    base = min(_GREATEST, max(min(known), between[0]).ms)
+    top = min(_GREATEST, min(max(known), between[1]).ms)
+    if whole:
+        first, last = MIN_ID, MAX_ID
+    return _Scope(key, first, last, base, max(1, -(-(top - base + 1) // ranges)))
+
+
+# --- both sides as one frame: stream, id, digest, side, range --------------------------------------------------------
+
+
+def _both_sides(
+    spark: SparkSession,
+    archive: DataFrame,
+    scopes: list[_Scope],
+    url: str,
+    between: tuple[StreamID, StreamID],
+) -> DataFrame:
+    stream = (
+        spark.read.format("headrace")
+        .options(url=url, keys=keys_option(scope.key for scope in scopes) or "*")
+        .options(startingId=bytes(between[0]).decode(), endingId=bytes(between[1]).decode())
+        .schema("_key binary, _id string, _ms long, _fields array<struct<name:binary,value:binary>>")
+        .load()
+        .selectExpr("_key AS stream", "_id AS id", "_ms AS ms", "_fields AS fields")
+    )
+    digest = f.xxhash64("id", "fields").alias("digest")
+    columns: list[Column | str] = ["stream", "id", f.coalesce("ms", f.lit(_GREATEST)).alias("at"), digest]
+    both: DataFrame = stream.select(*columns, f.lit(0).alias("side")).unionAll(
+        archive.select(*columns, f.lit(1).alias("side"))
+    )
+    rows = [
+        (bytearray(scope.key), order_text(scope.first), order_text(scope.last), scope.base_ms, scope.width_ms)
+        for scope in scopes
+    ]
+    table = spark.createDataFrame(rows, "stream binary, first string, last string, base long, width long")
+    order = id_order(f.col("id"))
+    part = f.expr("(at - base) div width")
+    place = f.when(order < f.col("first"), _TRIMMED).when(order > f.col("last"), _WAITING).otherwise(part)
+    return both.join(f.broadcast(table), "stream").select("stream", "id", "digest", "side", place.alias("range"))
+
+
+def _count(sides: DataFrame, scopes: list[_Scope]) -> list[RangeCount]:
+    """Count and hash each range of each stream, on both sides; _TRIMMED and _WAITING stand for their milliseconds."""
+    sums = [
+        *(f.count_if(f.col("side") == side).alias(f"count{side}") for side in (0, 1)),
+        *(f.bit_xor(_of_side(side)).alias(f"hash{side}") for side in (0, 1)),
+    ]
+    rows = sides.groupBy("stream", "range").agg(*sums).orderBy("stream", "range").collect()
+    by_key = {scope.key: scope for scope in scopes}
+    counts = []
+    for row in rows:
+        scope, place = by_key[bytes(row["stream"])], row["range"]
+        first = place if place < 0 else scope.base_ms + place * scope.width_ms
+        last = place if place < 0 else first + scope.width_ms - 1
+        equal = row["count0"] == row["count1"] and row["hash0"] == row["hash1"]
+        counts.append(RangeCount(scope.key, first, last, row["count0"], row["count1"], place, equal))
+    return counts
+
+
+def _of_side(side: int) -> Column:
+    return f.when(f.col("side") == side, f.col("digest")).otherwise(f.lit(0))
+
+
+def _differences(spark: SparkSession, sides: DataFrame, ranges: list[RangeCount]) -> list[Difference]:
+    """Name every entry of ranges that differ which the sides do not have equally often."""
+    if not ranges:
+        return []
+    wanted = spark.createDataFrame([(bytearray(each.key), each.place) for each in ranges], "stream binary, range long")
+    order = id_order(f.col("id"))
+    rows = (
+        sides.join(f.broadcast(wanted), ["stream", "range"])
+        .groupBy("stream", "id", "digest")
+        .agg(f.sum(f.lit(1) - 2 * f.col("side")).alias("surplus"))
+        .where("surplus != 0")
+        .groupBy("stream", "id")
+        .agg(f.min("surplus").alias("least"), f.max("surplus").alias("most"))
+        .orderBy("stream", order)
+        .collect()
+    )
+    return [Difference(shown_key(bytes(row["stream"])), row["id"], _kind(row["least"], row["most"])) for row in rows]
+
+
+def _kind(least: int, most: int) -> Kind:
+    if least < 0 < most:
+        return "changed"
+    return "missing" if most > 0 else "extra"
+
+
+def _within(frame: DataFrame, low: StreamID, high: StreamID) -> DataFrame:
+    if (low, high) == (MIN_ID, MAX_ID):
+        return frame
+    return frame.where(id_order(f.col("id")).between(order_text(low), order_text(high)))
+
+
+def _id(order: str) -> StreamID:
+    return StreamID(int(order[:20]), int(order[20:]))

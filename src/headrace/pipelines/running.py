@@ -1,0 +1,125 @@
+"""A streaming query from its start to its end, with somebody watching.
+
+start ─► poll twice a second ─► each batch: watch(Progress), then whatever follows a batch ─► the end, or an error
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headrace.pipelines.errors import PipelineError, sentence_of
+
+ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
+
+_POLL_S: Final = 0.5
+# Spark gives the process of a Python source 10 s to start, and no setting for that. On a busy machine it takes longer,
+# and a query can always be started again.
+_TOO_SLOW: Final = "Python worker failed to connect back"
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is."""
+
+    entries: int
+    """Done so far, by this run."""
+    per_second: float = 0.0
+    total: int | None = None
+    """All there is to do, where that is known."""
+
+
+Watch = Callable[[Progress], None]
+
+
+def ignore(_: Progress) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a query did."""
+
+    entries: int
+    """That were read."""
+    batches: int
+    rows: int = 0
+    """That came out, where the query observes them as ROWS_OUT."""
+
+
+def run_query(
+    writer: DataStreamWriter,
+    *,
+    continuous: bool,
+    every: str | None,
+    watch: Watch = ignore,
+    after_batch: Callable[[], None] | None = None,
+) -> Ran:
+    """Run until everything that is there is done, or, `continuous`, until it is interrupted.
+
+    `every` is the time between batches of a continuous query, as Spark writes it: "10 seconds".
+    """
+    trigger = {"processingTime": every or "0 seconds"} if continuous else {"availableNow": True}
+    counter = _Counter()
+    attempts = 1
+    while failed := _run_to_end(writer.trigger(**trigger).start(), counter, watch, after_batch):
+        if _TOO_SLOW not in failed or attempts == _ATTEMPTS:
+            raise PipelineError(sentence_of(failed))
+        attempts += 1
+    return Ran(counter.entries, counter.batches, counter.rows)
+
+
+def _run_to_end(
+    query: StreamingQuery, counter: "_Counter", watch: Watch, after_batch: Callable[[], None] | None
+) -> str | None:
+    """Watch a query until it ends; return what Spark says where it failed."""
+    try:
+        ended = False
+        while not ended:
+            # An error is taken from `exception` below: awaitTermination would raise it before the last count.
+            ended = not query.isActive or _ends_within(query, _POLL_S)
+            if counter.look(query):
+                watch(Progress(counter.entries, counter.per_second))
+                if after_batch is not None:
+                    after_batch()
+    finally:
+        query.stop()
+    failed = query.exception()
+    return None if failed is None else str(failed)
+
+
+def _ends_within(query: StreamingQuery, seconds: float) -> bool:
+    try:
+        return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # (fractions are taken)
+    except Exception:
+        if query.exception() is None:
+            raise
+        return True
+
+
+class _Counter:
+    """Adds up the batches of a query; Spark keeps the reports of the last hundred."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.batches = 0
+        self.rows = 0
+        self.per_second = 0.0
+        self._seen = -1
+
+    def look(self, query: StreamingQuery) -> bool:
+        """Take the batches that are new; False where there are none."""
+        new: list[Any] = [report for report in query.recentProgress if report["batchId"] > self._seen]
+        worked = [report for report in new if report["numInputRows"]]
+        for report in worked:
+            self.entries += report["numInputRows"]
+            self.batches += 1
+            observed = report["observedMetrics"].get(ROWS_OUT)
+            self.rows += 0 if observed is None else observed["rows"]
+            self.per_second = report["processedRowsPerSecond"]
+        if new:
+            self._seen = new[-1]["batchId"]
+        return bool(worked)
