@@ -15,7 +15,7 @@ from campaign import LONG, SEED
 from server.raw_client import encode
 from server.server_process import ServerProcess
 
-SECONDS = 600 if LONG else 30
+SECONDS = 600 if LONG else 10
 LEAST = 20_000 if LONG else 1_000
 
 COMMANDS = [

@@ -228,6 +228,9 @@ cdef class Worker:
         outcome = self.outcome
         self.outcome.written = self.outcome.syncs = 0
         self.outcome.error = 0
+        if not outcome.more and outcome.error == 0:
+            empty(&self.writing)        # it does nothing now, and both are empty: a large one is given back
+            empty(&self.inbox)
         pthread_mutex_unlock(&self.lock)
         return outcome
 
