@@ -42,6 +42,7 @@ thread, prepared requests, replies counted by their form. "What limited" says wh
 brackets the percentage of a core that the server, the generator and everybody else had. Where that is not the server,
 look at "processor": how many times less processor time Headrace took for a request.
 
+<!-- not run: it would measure for twenty minutes; tests/bench runs every section, smaller -->
 ```console
 $ make bench                                   # everything; writes this page
 $ .venv/bin/python -m bench append groups      # some sections: see below

@@ -345,7 +345,7 @@ class Server:
             self._loop.stop()
             return
         self.store.progress = None
-        self.journal.schedule = self._after_next_poll
+        self.journal.schedule = self._commit_soon
         self.journal.eager = True
         self._loop.add_reader(self.journal.fileno, self.journal.completed)
         keys = sum(len(db) for db in self.engine.databases)
@@ -353,9 +353,12 @@ class Server:
             self.log.notice(f"{keys} keys loaded in {self._loop.time() - began:.3f} seconds")
         self._announce()
 
-    def _after_next_poll(self, callback: Callable[[], None]) -> None:
-        """Call a function when what arrives meanwhile has been read too: what is committed together is synced once."""
-        self._loop.call_soon(self._loop.call_soon, callback)
+    def _commit_soon(self, commit: Callable[[], None]) -> None:
+        """Commit when this turn is over; where that takes a sync, when the next is: it covers what comes meanwhile."""
+        if self.config["appendfsync"] == "always":
+            self._loop.call_soon(self._loop.call_soon, commit)
+        else:
+            self._loop.call_soon(commit)
 
     def _announce(self) -> None:
         where = [f"port {self.config['port']}"] if self._tcp else []
