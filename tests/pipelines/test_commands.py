@@ -15,6 +15,7 @@ import redis
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
+from campaign import LONG
 from headrace.cli.main import app
 from headrace.core.errors import HeadraceError
 from headrace.pipelines.layout import open_archive
@@ -104,6 +105,7 @@ def test_without_spark_or_java_one_sentence_says_what_to_install(tmp_path: Path)
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.skipif(not LONG, reason="make test-long runs it; tests/spark/test_exactly_once.py kills such a query here")
 def test_an_archive_that_is_killed_has_every_entry_once_when_it_is_run_again(
     spark: SparkSession, headrace_server: redis.Redis, url: str, tmp_path: Path
 ) -> None:
