@@ -98,6 +98,24 @@ def test_the_worker_reports_a_full_disk_and_everything_is_brought_out_later(work
     assert added_ids(bench) == [b"1-1", b"2-1"]
 
 
+def test_a_new_file_gets_nothing_that_the_one_before_it_refused(worker_bench: Bench, tmp_path: Path) -> None:
+    bench = worker_bench
+    peer = bench.peer("a")
+    real = bench.journal.file
+    assert real is not None
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, real)
+    os.close(full)
+    peer.send(adding(1))
+    bench.settle()
+    select.select([bench.journal.fileno], [], [])  # it was refused, and nobody has heard of it
+    bench.path = tmp_path / "next.aof"
+    bench.journal.attach(bench.disk.create(bench.path), 0)
+    bench.peer("b").send(adding(2))
+    bench.finish()
+    assert added_ids(bench) == [b"2-1"]
+
+
 def test_a_write_that_fails_while_the_worker_syncs_keeps_its_effects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,8 @@ cdef class Journal:
         """Write into an open file that has `size` bytes, from now on; what was taken before is out, or in its base."""
         while self.busy:
             self.busy = self.worker.collect().more
+        if self.worker is not None:
+            self.worker.forget()
         empty(&self.filling)
         empty(&self.refused)
         self.file = file

@@ -58,6 +58,7 @@ cdef class Worker:
     cdef int sync(self) except -1
     cdef Outcome collect(self)
     cdef int take_back(self, Buffer *refused) except -1
+    cdef void forget(self) noexcept
     cdef void work(self) noexcept nogil
     cdef int put_down(self) noexcept nogil
     cdef bint tell(self, int error, bint sync_failed) noexcept nogil

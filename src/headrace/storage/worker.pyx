@@ -5,8 +5,7 @@
               └──────────┘  as long as something is in there
 
 Whatever is in the inbox when a sync ends is written next, together, and covered by the next sync: the disk never waits
-for the event loop to hear of the last one. With 50 clients that send one request at a time this is most of what
-`always` costs, because each of them waits for the sync that is under way, and then for its own.
+for the event loop to hear of the last one.
 
 Groups go to the end of a file, or to a place in it that has zeros already. A sync of such a place need not note that
 the file has grown, which takes the system a third of the time or more (see storage.journal).
@@ -237,9 +236,16 @@ cdef class Worker:
     cdef int take_back(self, Buffer *refused) except -1:
         """Take what it did not write, after the disk refused something."""
         refused[0], self.writing = self.writing, refused[0]
-        append(refused, self.inbox.data, self.inbox.size)
-        empty(&self.inbox)
+        try:
+            append(refused, self.inbox.data, self.inbox.size)
+        finally:
+            empty(&self.inbox)          # where memory was too short: what comes after it must not be written behind it
         return 0
+
+    cdef void forget(self) noexcept:
+        """Drop what it did not write, because that is for a file which is no more; it has nothing to do."""
+        empty(&self.writing)
+        empty(&self.inbox)
 
     def stop(self) -> None:
         """End the thread, once everything is collected."""
