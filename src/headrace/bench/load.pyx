@@ -24,6 +24,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcpy, memset
 
+from headrace.core.clock cimport monotonic_ns
+
 from headrace.bench.errors import LoadFailed
 
 cdef extern from "<sys/epoll.h>" nogil:
@@ -41,13 +43,6 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_DONTWAIT, MSG_NOSIGNAL
     ssize_t send(int fd, const void *data, size_t size, int flags)
     ssize_t recv(int fd, void *data, size_t size, int flags)
-
-cdef extern from "<time.h>" nogil:
-    enum: CLOCK_MONOTONIC
-    struct timespec:
-        int64_t tv_sec
-        int64_t tv_nsec
-    int clock_gettime(int clock, timespec *now)
 
 cdef enum:
     RECEIVE = 1 << 18   # bytes taken from a socket at a time
@@ -84,12 +79,6 @@ cdef struct Line:
     int64_t ids_count
     char *reply             # a consumer's buffer to send
     size_t reply_room
-
-
-cdef inline uint64_t clock_ns() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <uint64_t>now.tv_sec * 1000000000 + now.tv_nsec
 
 
 cdef inline int bucket_of(uint64_t ns) noexcept nogil:
@@ -217,7 +206,7 @@ cdef class Load:
         cdef int i
         cdef int failure
         self.requests = self.errors = 0
-        began = clock_ns()
+        began = monotonic_ns()
         if send(fd, PyBytes_AS_STRING(request), PyBytes_GET_SIZE(request), MSG_NOSIGNAL) != PyBytes_GET_SIZE(request):
             raise LoadFailed("the server did not take a request at once")
         for i in range(self.count):
@@ -268,7 +257,7 @@ cdef class Load:
     cdef _drive(self, double seconds, int64_t limit):
         """Start every line, then answer what comes."""
         cdef double processor = time.thread_time()
-        cdef uint64_t began = clock_ns()
+        cdef uint64_t began = monotonic_ns()
         cdef int i
         cdef int failure
         self.unfinished = 0
@@ -284,7 +273,7 @@ cdef class Load:
 
     cdef _conclude(self, int failure, uint64_t began, double processor):
         self.processor = time.thread_time() - processor
-        self.seconds = <double>(clock_ns() - began) / 1e9
+        self.seconds = <double>(monotonic_ns() - began) / 1e9
         if self.errors:
             self.first_error = PyBytes_FromStringAndSize(self.error, self.error_size).decode("utf-8", "replace")
         if failure == CLOSED:
@@ -310,7 +299,7 @@ cdef class Load:
             found = epoll_wait(self.epoll, events, EVENTS, 100)
             if found < 0 and errno != EINTR:
                 return SYSTEM
-            now = clock_ns()
+            now = monotonic_ns()
             if now - looked > 100000000:
                 looked = now
                 with gil:
@@ -332,7 +321,7 @@ cdef class Load:
                     return failure
                 if line.missing > 0 or line.finished:
                     continue
-                self._note(clock_ns() - line.sent_at)
+                self._note(monotonic_ns() - line.sent_at)
                 if self.consuming and line.ids_count:
                     failure = self._start_acknowledging(line, <int>events[i].data.u32, not over)
                 elif not (self.consuming or over or self.buffer_count == 0 or 0 <= limit <= self.next_buffer):
@@ -359,7 +348,7 @@ cdef class Load:
         line.out_sent = 0
         line.missing = replies
         line.finished = False
-        line.sent_at = clock_ns()
+        line.sent_at = monotonic_ns()
         return self._flush(line)
 
     cdef int _flush(self, Line *line) noexcept nogil:

@@ -17,6 +17,7 @@ One thread owns an engine. A handler that raises CommandError has changed nothin
 cimport cython
 from cpython.list cimport PyList_GET_SIZE
 
+from headrace.core.clock cimport monotonic_ns, wall_ms
 from headrace.core.stream_id cimport strict_integer
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.notifications cimport (
@@ -35,15 +36,6 @@ from headrace.engine.staging import Staging
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
 
-
-cdef extern from "<time.h>" nogil:
-    ctypedef int clockid_t
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int clock_gettime(clockid_t clock, timespec *when)
-    clockid_t CLOCK_REALTIME
-    clockid_t CLOCK_MONOTONIC
 
 cdef extern from *:
     int leading_zeros "__builtin_clzll" (unsigned long long) nogil      # of a number that is not 0
@@ -74,18 +66,6 @@ cdef bytes DEBUG_NOT_ALLOWED = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
     b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
 )
-
-
-cdef inline uint64_t monotonic_ns() noexcept:
-    cdef timespec when
-    clock_gettime(CLOCK_MONOTONIC, &when)
-    return <uint64_t>when.tv_sec * 1000000000 + when.tv_nsec
-
-
-cdef inline int64_t wall_ms() noexcept:
-    cdef timespec when
-    clock_gettime(CLOCK_REALTIME, &when)
-    return <int64_t>when.tv_sec * 1000 + when.tv_nsec // 1000000
 
 
 # --- commands --------------------------------------------------------------------------------------------------

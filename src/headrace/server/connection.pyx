@@ -123,6 +123,8 @@ cdef class Connection:
                 self.engine.flush_clients()         # into the journal's hands, each as far as it has come
                 if self.journal.has_news():
                     self.journal.completed()
+                if self.journal.is_ripe(self.engine.clock_ns):
+                    self.journal.commit()
             elif not self.engine.flush_due:
                 self.engine.flush_due = True
                 self.host.flush_soon()

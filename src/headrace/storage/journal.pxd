@@ -7,6 +7,7 @@ cdef enum:
     EVERYSEC = 1
     NEVER = 2
 
+    RIPE = 2                            # syncs that a group may be filled for while the disk has nothing to do
     FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
 
 
@@ -29,6 +30,8 @@ cdef class Journal:
     cdef uint64_t zeroed                # … from `size` up to here
     cdef public uint64_t room           # how many bytes are filled with zeros at a time; 0: it is written at its end
     cdef bint scheduled                 # a commit will come
+    cdef uint64_t filled_since          # nanoseconds; 0: nobody asked yet whether it is ripe
+    cdef uint64_t sync_took             # nanoseconds that the last group needed
     cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
     cdef list held                      # (position, connection, chunks) in order
@@ -47,6 +50,14 @@ cdef class Journal:
     cdef inline bint has_news(self) noexcept:
         """Whether the worker is done, which the event loop would tell when it has read from all clients."""
         return self.eager and self.busy and self.worker.finished
+
+    cdef inline bint is_ripe(self, uint64_t now) noexcept:
+        """Whether a group was filled long enough for an idle disk not to wait until the event loop's turn ends."""
+        if self.busy or self.policy != ALWAYS or self.filling.size == 0 or not self.eager:
+            return False
+        if self.filled_since == 0:
+            self.filled_since = now
+        return now - self.filled_since >= RIPE * self.sync_took
 
     cdef inline bint is_full(self) noexcept:
         """Whether so much waits for the disk that more should not be taken."""

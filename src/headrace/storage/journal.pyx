@@ -6,9 +6,12 @@
 
 Under `always`, a reply leaves when every effect before it is on disk. That is group commit: while one batch is written
 and synced beside the event loop, the next is executed, and one sync covers all of it. Since every reply waits for
-whatever was taken before it, a reader is never told of a write that a crash could undo. Under `everysec` and `no` a
-reply waits for the write only, which survives the end of the process but not of the machine; it is made on this thread,
-also while the worker syncs. A disk that is slower than the clients makes their requests wait, not the effects pile up.
+whatever was taken before it, a reader is never told of a write that a crash could undo. A batch ends with the event
+loop's turn, or as soon as the disk is idle and filling it took twice as long as a sync.
+
+Under `everysec` and `no` a reply waits for the write only, which survives the end of the process but not of the machine;
+it is made on this thread, also while the worker syncs. A disk that is slower than the clients makes their requests
+wait, not the effects pile up.
 
     position ≥ written ≥ synced         bytes of effects since the start
     safe                                synced under `always`, else written
@@ -221,6 +224,7 @@ cdef class Journal:
                 self.prepare()
             self.aim()
         self.busy = True
+        self.filled_since = 0
         try:
             self.worker.give(&self.filling)
         except MemoryError:
@@ -271,6 +275,7 @@ cdef class Journal:
         self.size += outcome.written
         self.written += outcome.written
         self.syncs += outcome.syncs
+        self.sync_took = outcome.took
         if not self.busy and self.prepared:
             self.zeroed = self.worker.target.zeroed
         if outcome.error:

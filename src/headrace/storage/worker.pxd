@@ -39,6 +39,7 @@ cdef struct Outcome:
     int error                           # an errno; 0: none
     bint sync_failed                    # it was the sync that failed
     bint more                           # it goes on: another outcome will come
+    uint64_t took                       # nanoseconds that the last group needed
 
 
 cdef class Worker:
@@ -61,7 +62,7 @@ cdef class Worker:
     cdef void forget(self) noexcept
     cdef void work(self) noexcept nogil
     cdef int put_down(self) noexcept nogil
-    cdef bint tell(self, int error, bint sync_failed) noexcept nogil
+    cdef bint tell(self, int error, bint sync_failed, uint64_t took) noexcept nogil
 
 
 cdef int append(Buffer *buffer, const byte_t *data, size_t size) except -1

@@ -20,6 +20,7 @@ from libc.errno cimport EINTR, errno
 from libc.string cimport memcpy
 from posix.unistd cimport close, write
 
+from headrace.core.clock cimport monotonic_ns
 from headrace.core.memory cimport byte_t, reallocate, release
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
 
@@ -119,6 +120,7 @@ cdef class Worker:
             self.work()
 
     cdef void work(self) noexcept nogil:
+        cdef uint64_t began
         cdef int error
         cdef bint sync_failed
         while True:
@@ -131,11 +133,12 @@ cdef class Worker:
             pthread_mutex_unlock(&self.lock)
             while True:
                 sync_failed = False
+                began = monotonic_ns()
                 error = self.put_down()
                 if error == 0 and fdatasync(self.target.file) != 0:
                     error = errno
                     sync_failed = True
-                if not self.tell(error, sync_failed):
+                if not self.tell(error, sync_failed, monotonic_ns() - began):
                     break
 
     cdef int put_down(self) noexcept nogil:
@@ -159,7 +162,7 @@ cdef class Worker:
             target.zeroed = max(target.zeroed, end)
         return error
 
-    cdef bint tell(self, int error, bint sync_failed) noexcept nogil:
+    cdef bint tell(self, int error, bint sync_failed, uint64_t took) noexcept nogil:
         """Add to the outcome, let the event loop know of it, and take what was given meanwhile, if anything was."""
         cdef bint told
         cdef bint more
@@ -171,6 +174,7 @@ cdef class Worker:
             self.outcome.syncs += 1
         self.outcome.error = error
         self.outcome.sync_failed = sync_failed
+        self.outcome.took = took
         self.outcome.more = more = error == 0 and self.inbox.size != 0
         if more:
             self.inbox, self.writing = self.writing, self.inbox
