@@ -1,8 +1,9 @@
-"""Spark and Headrace on one machine, in figures: `python -m bench.spark`.
+"""Spark and Headrace on one machine, in figures: `python -m bench spark`.
 
     a round:  Parquet ─► noop    Headrace ─► noop    redis-py's XRANGE in mapInArrow ─► noop    Parquet ─► Headrace
     then:     a bystander's XADD, again and again, while nothing happens, while Spark reads Parquet (the cores are
-              busy, the server is not), and while Spark reads the server
+              busy, the server is not), and while Spark reads the server; with all cores for all, and with one for the
+              server (see bench.bystander)
     then:     a trickle: one entry in, how long until a streaming query has written it to another stream
 
 Messages are (ms, seq, device, temperature): an ID and two fields. All four ways move them in the same number of tasks,
@@ -16,7 +17,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from bench.harness import Report, Row, median, report
+from bench.bystander import apart, bystand, processes_below
+from bench.harness import Row, median
 from headrace.bench.targets import private_headrace
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ FEW = 5
 ROUNDS = 3
 TASKS = 2
 AT_ONCE = 10_000
-BYSTANDS = 3000
 TRICKLES = 30
 SCHEMA = "_ms long, _seq long, device string, temperature string"
 
@@ -89,7 +89,8 @@ class Ways:
         self._filled = 0
         self._few: list[list[Any]] = []
         self.few = 0
-        self.url = f"redis://127.0.0.1:{server.connection_pool.connection_kwargs['port']}"
+        self.port = int(server.connection_pool.connection_kwargs["port"])
+        self.url = f"redis://127.0.0.1:{self.port}"
 
     def prepare(self) -> None:
         """Write the messages to Parquet, one file a task, and to the stream that is read."""
@@ -159,19 +160,12 @@ def to_nowhere(frame: DataFrame) -> None:
 
 def processor_seconds() -> float:
     """Return what all processes below this one have spent, and those that they waited for: Spark's and the server."""
-    parents, spent = {}, {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    ticks = 0
+    for pid in processes_below(os.getpid()):
         with suppress(OSError):
-            words = path.read_text("ascii", "replace").rpartition(")")[2].split()
-            parents[int(path.parent.name)] = int(words[1])
-            spent[int(path.parent.name)] = sum(int(ticks) for ticks in words[11:15])
-
-    def is_below(pid: int) -> bool:
-        while pid in parents and pid != os.getpid():
-            pid = parents[pid]
-        return pid == os.getpid()
-
-    return sum(ticks for pid, ticks in spent.items() if is_below(pid)) / os.sysconf("SC_CLK_TCK")
+            words = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+            ticks += sum(int(spent) for spent in words[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -205,28 +199,16 @@ def speeds(ways: Ways, messages: int, rounds: int) -> dict[str, Speed]:
 # --- bystander and trickle -------------------------------------------------------------------------------------
 
 
-def bystand(server: redis.Redis, meanwhile: Callable[[], object] | None) -> list[float]:
-    """Return the seconds that each of many commands took, while something else goes on again and again."""
-    over = threading.Event()
-
-    def repeat() -> None:
-        while not over.is_set():
-            meanwhile()  # type: ignore[misc]
-
-    worker = threading.Thread(target=repeat)
-    if meanwhile is not None:
-        worker.start()
-        time.sleep(1)
-    took = []
-    for _ in range(BYSTANDS):
-        start = time.perf_counter()
-        server.xadd("bystander", {"n": 1}, maxlen=1000)
-        took.append(time.perf_counter() - start)
-        time.sleep(0.001)
-    over.set()
-    if meanwhile is not None:
-        worker.join()
-    return sorted(took)
+def waits(ways: Ways, core: int | None = None) -> dict[str, list[float]]:
+    """Return what a bystander waited in three states of the machine."""
+    return {
+        state: bystand(ways.port, meanwhile, core)
+        for state, meanwhile in (
+            ("nothing happens", None),
+            ("Spark reads Parquet", lambda: to_nowhere(ways.parquet())),
+            ("Spark reads the server", lambda: to_nowhere(ways.headrace())),
+        )
+    }
 
 
 def trickle(spark: SparkSession, server: redis.Redis, url: str, directory: Path) -> list[float]:
@@ -290,15 +272,18 @@ def measure(messages: int = MESSAGES, rounds: int = ROUNDS) -> list[Row]:
             ways = Ways(spark, server, directory, messages)
             ways.prepare()
             found = speeds(ways, messages, rounds)
-            waits = {
-                "nothing happens": bystand(server, None),
-                "Spark reads Parquet": bystand(server, lambda: to_nowhere(ways.parquet())),
-                "Spark reads the server": bystand(server, lambda: to_nowhere(ways.headrace())),
-            }
+            together = waits(ways)
+            with apart(reference.pid or 0) as core:
+                alone = waits(ways, core)
             trickled = trickle(spark, server, ways.url, directory)
         finally:
             spark.stop()
-    return [*_rate_rows(found), *_wait_rows(waits), *_trickle_rows(trickled)]
+    return [
+        *_rate_rows(found),
+        *_wait_rows("bystander", together),
+        *_wait_rows("bystander, the server on a core of its own", alone),
+        *_trickle_rows(trickled),
+    ]
 
 
 def _rate_rows(found: dict[str, Speed]) -> list[Row]:
@@ -316,15 +301,15 @@ def _rate_rows(found: dict[str, Speed]) -> list[Row]:
     return rows
 
 
-def _wait_rows(waits: dict[str, list[float]]) -> list[Row]:
+def _wait_rows(who: str, found: dict[str, list[float]]) -> list[Row]:
     rows = []
     for part, place in (("median", 0.5), ("p99", 0.99)):
-        idle, parquet, server = ((state, took[int(place * len(took))] * 1e6) for state, took in waits.items())
+        idle, parquet, server = ((state, took[int(place * len(took))] * 1e6) for state, took in found.items())
         rows += [
-            _row(f"bystander, {part}: {idle[0]}", idle[1], "µs", idle),
-            _row(f"bystander, {part}: {parquet[0]}", parquet[1], "µs", idle),
-            _row(f"bystander, {part}: {server[0]}", server[1], "µs", idle, ("≤ 2×", server[1] <= 2 * idle[1])),
-            _row(f"bystander, {part}: {server[0]}", server[1], "µs", parquet),
+            _row(f"{who}, {part}: {idle[0]}", idle[1], "µs", idle),
+            _row(f"{who}, {part}: {parquet[0]}", parquet[1], "µs", idle),
+            _row(f"{who}, {part}: {server[0]}", server[1], "µs", idle, ("≤ 2×", server[1] <= 2 * idle[1])),
+            _row(f"{who}, {part}: {server[0]}", server[1], "µs", parquet),
         ]
     return rows
 
@@ -336,22 +321,3 @@ def _trickle_rows(took: list[float]) -> list[Row]:
         _row("trickle, stream to stream: median", middle, "ms", wanted, ("about 200 ms", middle <= 250)),
         _row("trickle, stream to stream: p95", late, "ms", wanted),
     ]
-
-
-def show(whole: Report, rows: list[Row]) -> None:
-    """Print the rows as one table."""
-    note = (
-        f"{MESSAGES:,} messages of two fields, {TASKS} tasks, local[{TASKS}]. Against `Spark reads Parquet` a "
-        "bystander shows what the server itself adds: the cores are as busy, and the server has nothing to do."
-    )
-    whole.table("Spark", rows, note)
-
-
-def main() -> None:
-    """Measure and print."""
-    with report("spark", 1) as whole:
-        show(whole, whole.measure("Spark and a server", measure))
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _MOST_PARTS: Final = 65536
-_DEFAULT_BYTES: Final = 1 << 20
+_DEFAULT_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 64 << 20
 
 container(
@@ -63,8 +63,9 @@ def headrace_nodes(call: Call) -> None:
     """Reply the nodes of a stream that entries from start to end lie in, whole and as they are kept.
 
     Replies the ID to go on from, or nil where this was all, and an array of nodes: the master ID as 16 bytes, and the
-    listpack. One node at least, then as many as fit in COUNT bytes, a megabyte where it is not said. Deleted entries
-    are marked in their node, and entries outside of the range are not cut off: that is for who decodes them.
+    listpack. One node at least, then as many as fit in COUNT bytes, 65,536 where it is not said: who asks for more lets
+    everybody else wait longer. Deleted entries are marked in their node, and entries outside of the range are not cut
+    off: that is for who decodes them.
     """
     start, end = _read_range(call)
     most = _DEFAULT_BYTES

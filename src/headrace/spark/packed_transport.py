@@ -2,7 +2,7 @@
 
 split      HEADRACE SPLITS: at the borders of nodes, counted, no entry is read
 advance    the same; where less than a node is wanted, entries are read and counted
-read       HEADRACE NODES, a megabyte at a time, from ID to ID
+read       HEADRACE NODES, from ID to ID: little at a time, so that others are served in between
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,8 @@ from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice
 from headrace.spark.transport import XRangeTransport
 
-_CHUNK_BYTES: Final = 1 << 20
+_ASKED_BYTES: Final = 1 << 16  # whoever else wants something waits for so much, some 0.1 ms
+_BATCH_BYTES: Final = 1 << 20  # of nodes in a batch: small ones cost Spark more than they hold
 _FINENESS: Final = 8  # parts that a budget is made of, so that it is used up but for an eighth
 _MOST_PARTS: Final = 65_536  # that a server cuts into
 _COUNTER: Final = EntryDecoder(pa.schema([pa.field("ms", pa.int64())]), {"ms": "ms"})
@@ -60,14 +61,26 @@ class PackedTransport(XRangeTransport):
 
     def read(self, part: Slice, projection: Projection, watch: LossWatch) -> Iterator[pa.RecordBatch]:
         """Take nodes, and decode them."""
+        gathered: list[pa.RecordBatch] = []
+        size = 0
+        for nodes in self._pieces(part, watch):
+            batch = projection.decode(nodes, part.first, part.last, part.key)
+            watch.count(batch.num_rows)
+            gathered.append(batch)
+            size += sum(len(listpack) for _, listpack in nodes)
+            if size >= _BATCH_BYTES:
+                yield pa.concat_batches(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield pa.concat_batches(gathered)
+
+    def _pieces(self, part: Slice, watch: LossWatch) -> Iterator[list[tuple[bytes, bytes]]]:
         start: bytes | None = bytes(part.first)
         while start is not None:
-            command = ("HEADRACE", "NODES", part.key, start, bytes(part.last), "COUNT", _CHUNK_BYTES)
+            command = ("HEADRACE", "NODES", part.key, start, bytes(part.last), "COUNT", _ASKED_BYTES)
             start, nodes = self._ask_watched(command, part.key, StreamID.parse(start), watch)
             if nodes:
-                batch = projection.decode(nodes, part.first, part.last, part.key)
-                watch.count(batch.num_rows)
-                yield batch
+                yield nodes
 
     def _splits(self, part: Slice, parts: int) -> list[tuple[StreamID, StreamID, int, int]]:
         wanted = max(1, min(parts, _MOST_PARTS))

@@ -9,9 +9,9 @@ and synced beside the event loop, the next is executed, and one sync covers all 
 whatever was taken before it, a reader is never told of a write that a crash could undo. A batch ends with the event
 loop's turn, or as soon as the disk is idle and filling it took twice as long as a sync.
 
-Under `everysec` and `no` a reply waits for the write only, which survives the end of the process but not of the machine;
-it is made on this thread, also while the worker syncs. A disk that is slower than the clients makes their requests
-wait, not the effects pile up.
+Under `everysec` and `no` a reply waits for the write only, which survives the end of the process but not of the
+machine; it is made on this thread, also while the worker syncs. A disk that is slower than the clients makes their
+requests wait, not the effects pile up.
 
     position ≥ written ≥ synced         bytes of effects since the start
     safe                                synced under `always`, else written
