@@ -358,7 +358,6 @@ cdef class Engine:
 
     cdef int execute_next(self, Client client, list argv) except -1:
         """The same for a request that follows another, or `read_clocks`, at once."""
-        self.note_unflushed(client)
         if client.reply_mode != REPLY_ON:
             self.execute_muted(client, argv)
         else:
@@ -367,7 +366,7 @@ cdef class Engine:
             self.deliver_pushes()
         if self.ready and self.busy is None:
             self.serve_waiting()
-        return 0
+        return self.note_unflushed(client)      # behind those who waited for what it did
 
     cdef int execute_muted(self, Client client, list argv) except -1:
         """The same for a client that does not want the reply."""
@@ -814,13 +813,13 @@ cdef class Engine:
         client.retrying = True
         try:
             found = self.find_command(client, wait.argv)
-            self.note_unflushed(client)
             if found is not None:
                 self.run(client, found, wait.argv)
         finally:
             client.retrying = False
         if client.wait is wait:
             self.mute(client, written)
+            client.channel.flush()              # before anything else: it waits
             self.waiting.leave(client)
             client.channel.resume()
         if self.pushes:

@@ -287,7 +287,8 @@ cdef class Connection:
 
     def resume(self) -> None:
         """Go on with the requests that arrived while the client was blocked."""
-        self.host.soon(self.run_waiting)
+        if self.parser.buffered():
+            self.host.soon(self.run_waiting)
 
     def run_waiting(self) -> None:
         if not self.broken and self.client.wait is None and self.client.postponed is None:
