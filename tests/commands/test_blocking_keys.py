@@ -7,6 +7,8 @@ import pytest
 import redis
 from in_process import InProcess, InProcessClient
 
+from headrace.engine.waking import ring
+
 NOON = 1_700_000_000_000
 NIL = b"*-1\r\n"
 
@@ -68,10 +70,10 @@ def test_a_transaction_serves_waiting_clients_when_it_is_over(engine: InProcess)
 def test_waiting_for_a_list_ends_at_its_time_and_not_before(engine: InProcess) -> None:
     client = waiter(engine, "BLPOP", "list", "0.0501")
     engine.set_clock(NOON + 50)
-    engine.engine.ring()
+    ring(engine.engine)
     assert client.reply() == b""
     engine.set_clock(NOON + 52)
-    engine.engine.ring()
+    ring(engine.engine)
     assert client.reply() == NIL
 
 
@@ -188,7 +190,7 @@ def test_a_sorted_set_that_comes_to_be_by_any_means_serves_who_waits(engine: InP
 def test_waiting_for_a_sorted_set_ends_at_its_time(engine: InProcess) -> None:
     client = waiter(engine, "BZMPOP", "0.05", "1", "zset", "MIN")
     engine.set_clock(NOON + 51)
-    engine.engine.ring()
+    ring(engine.engine)
     assert client.reply() == NIL
 
 

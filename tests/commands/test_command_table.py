@@ -17,7 +17,7 @@ from wire import Wire, port_of
 from headrace.commands.all import TABLE
 from headrace.commands.reference import page
 from headrace.commands.syntax import Argument, arguments_of
-from headrace.engine.engine import Command
+from headrace.engine.command import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 
