@@ -130,7 +130,7 @@ def test_lastsave_is_in_the_past(wire: RawClient) -> None:
 def test_wait_waits_for_replicas_that_never_come(wire: RawClient) -> None:
     began = time.monotonic()
     assert wire.run("WAIT", "1", "100") == b":0\r\n"
-    assert 0.098 < time.monotonic() - began < 0.3
+    assert time.monotonic() - began > 0.098
 
 
 def test_wait_can_be_ended(headrace_server: redis.Redis, wire: RawClient) -> None:

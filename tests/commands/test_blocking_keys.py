@@ -258,8 +258,8 @@ def test_a_restored_stream_serves_group_readers(engine: InProcess) -> None:
 def test_a_push_of_one_connection_serves_another_that_waits(headrace_server: redis.Redis) -> None:
     threading.Timer(0.1, lambda: headrace_server.lpush("list", "a")).start()
     began = time.monotonic()
-    assert headrace_server.blpop(["other", "list"], timeout=10) == (b"list", b"a")
-    assert 0.05 < time.monotonic() - began < 5
+    assert headrace_server.blpop(["other", "list"], timeout=0) == (b"list", b"a")
+    assert time.monotonic() - began > 0.05
 
 
 def test_a_key_expires_in_time_without_being_looked_at(headrace_server: redis.Redis) -> None:

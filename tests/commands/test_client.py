@@ -254,12 +254,22 @@ def test_unblock_does_not_reach_who_is_paused(wire: RawClient, other: RawClient)
 
 
 def test_pause_write_lets_reads_go_on(wire: RawClient, other: RawClient) -> None:
-    wire.run("CLIENT", "PAUSE", "300", "WRITE")
-    began = time.monotonic()
+    client_id = other.number("CLIENT", "ID")
+    wire.run("CLIENT", "PAUSE", "600000", "WRITE")
     assert other.run("XLEN", "paused").startswith(b":")
-    assert time.monotonic() - began < 0.2
+    other.send_words("XADD", "paused", "*", "field", "value")
+    wait_until_blocked(wire, client_id)
+    wire.run("CLIENT", "PAUSE", "1", "WRITE")
+    assert other.is_silent(), "the longer pause counts"
+    wire.run("CLIENT", "UNPAUSE")
+    assert other.reply().startswith(b"$")
+
+
+def test_a_pause_ends_by_itself(wire: RawClient, other: RawClient) -> None:
+    began = time.monotonic()
+    wire.run("CLIENT", "PAUSE", "300", "WRITE")
     assert other.run("XADD", "paused", "*", "field", "value").startswith(b"$")
-    assert 0.25 < time.monotonic() - began < 0.4
+    assert time.monotonic() - began > 0.25
 
 
 def test_pause_all_holds_everything_back_even_its_own_end(wire: RawClient, other: RawClient) -> None:
@@ -267,7 +277,7 @@ def test_pause_all_holds_everything_back_even_its_own_end(wire: RawClient, other
     wire.run("CLIENT", "PAUSE", "300")
     other.send_words("CLIENT", "UNPAUSE")
     assert wire.run("PING") == b"+PONG\r\n"
-    assert 0.29 < time.monotonic() - began < 0.4
+    assert time.monotonic() - began > 0.29
     assert other.reply() == b"+OK\r\n"
 
 
@@ -315,11 +325,9 @@ def test_pause_write_holds_back_a_transaction_that_writes(wire: RawClient, other
 
 
 def test_a_pause_starts_when_the_transaction_that_asks_for_it_is_over(wire: RawClient) -> None:
-    for request in ("MULTI", "CLIENT PAUSE 200 WRITE", "XADD paused * field value", "CLIENT UNPAUSE"):
+    for request in ("MULTI", "CLIENT PAUSE 600000 WRITE", "XADD paused * field value", "CLIENT UNPAUSE"):
         wire.run(*request.split())
-    began = time.monotonic()
     assert wire.run("EXEC").startswith(b"*3\r\n+OK\r\n$")
-    assert time.monotonic() - began < 0.15
 
 
 # --- REPLY ---------------------------------------------------------------------------------------------------------

