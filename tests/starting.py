@@ -7,13 +7,14 @@ import time
 import pytest
 import redis
 
+from patience import PATIENCE_S
+
 
 def wait_for(process: subprocess.Popen[bytes], client: redis.Redis) -> None:
     """Return once a server that was started answers."""
     port = client.connection_pool.connection_kwargs["port"]
-    for _ in range(400):
-        if process.poll() is not None:
-            break
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
         except ConnectionError:

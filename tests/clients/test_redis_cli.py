@@ -10,6 +10,7 @@ import time
 import pytest
 import redis
 
+from patience import PATIENCE_S
 from server.raw_client import encode
 
 needs_tools = pytest.mark.skipif(
@@ -42,7 +43,7 @@ class Terminal:
         return shown.split("\n", 1)[1] if "\n" in shown else shown
 
     def _read(self) -> str:
-        shown, deadline = "", time.monotonic() + 20
+        shown, deadline = "", time.monotonic() + PATIENCE_S
         while not re.search(r"127\.0\.0\.1:\d+(\[\d+\])?(\(TX\))?> $", shown):
             assert time.monotonic() < deadline, f"no prompt after {shown!r}"
             shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", os.read(self._terminal, 65536).decode())
@@ -109,7 +110,7 @@ def test_lines_from_standard_input_are_answered_one_by_one(headrace_server: redi
         input=b"xadd s 1-0 f v\nxlen s\nxrange s - +\nbad\n",
         capture_output=True,
         check=True,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     assert run.stdout.split(b"\n")[:5] == [b"1-0", b"1", b"1-0", b"f", b"v"]
     assert b"ERR unknown command 'bad'" in run.stdout

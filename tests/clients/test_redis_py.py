@@ -10,6 +10,8 @@ import redis
 import redis.asyncio
 from redis.commands.core import StreamCommands
 
+from server.raw_client import port_of
+
 Session = Generator[Any, Any, None]
 
 
@@ -99,10 +101,6 @@ def groups(client: Any) -> Session:
     assert (yield client.xgroup_setid("s", "g", "0", entries_read=0)) is True
     assert (yield client.xgroup_delconsumer("s", "g", "alice")) == 0
     assert (yield client.xgroup_destroy("s", "g")) == 1
-
-
-def port_of(server: redis.Redis) -> int:
-    return int(server.connection_pool.connection_kwargs["port"])
 
 
 def advance(session: Session, answer: Any) -> Any:

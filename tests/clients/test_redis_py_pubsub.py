@@ -7,7 +7,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from commands.wire import port_of
+from server.raw_client import port_of
 from server.server_process import ServerProcess
 
 

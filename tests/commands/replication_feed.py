@@ -4,6 +4,7 @@ import socket
 
 import redis
 
+from patience import PATIENCE_S
 from server.raw_client import encode
 
 Effect = tuple[int, list[bytes]]
@@ -13,7 +14,7 @@ class ReplicationFeed:
     """A connection that has become a replica, past the snapshot. It acknowledges nothing, which a master tolerates."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._file = self._socket.makefile("rb")
         self._socket.sendall(encode([b"PSYNC", b"?", b"-1"]))
         assert self._line().startswith(b"+FULLRESYNC")

@@ -6,7 +6,8 @@ from in_process import InProcess, InProcessClient
 from headrace.commands.all import TABLE
 from headrace.commands.client_hints import key_number
 from headrace.engine.acl_rules import Access, access_needed
-from headrace.engine.engine import Command, Flag
+from headrace.engine.command import Command, Flag
+from headrace.engine.waking import ring
 
 EVERY_COMMAND = [each for outer in TABLE.values() for each in (outer, *outer.subcommands.values()) if each.handler]
 KEYWORDS = {b"xread": [b"STREAMS"], b"xreadgroup": [b"GROUP", b"g", b"c", b"STREAMS"]}
@@ -210,11 +211,11 @@ def test_who_guesses_waits_longer_each_time_and_nobody_else_does(engine: InProce
         assert engine.run("PING") == b"+PONG\r\n"
         now_ms += delay_ms - 1
         engine.set_clock(now_ms)
-        engine.engine.ring()
+        ring(engine.engine)
         assert guesser.waits
         now_ms += 1
         engine.set_clock(now_ms)
-        engine.engine.ring()
+        ring(engine.engine)
         assert guesser.reply() == wrong
     assert guesser.run("AUTH", "u", "secret") == b"+OK\r\n"
     assert guesser.run("AUTH", "u", "1") == wrong

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from wire import Wire
 
 from campaign import LONG
 from headrace.commands.all import TABLE
 from headrace.engine.categories import CATEGORIES
-from server.raw_client import parse
+from server.raw_client import RawClient, parse
 
 ROUNDS = 600 if LONG else 56
 
@@ -107,27 +106,27 @@ class Rules:
 
 
 @pytest.fixture
-def both(headrace_server: redis.Redis, redis_server: redis.Redis) -> Iterator[tuple[Wire, Wire]]:
-    with Wire(headrace_server) as ours, Wire(redis_server) as theirs:
+def both(headrace_server: redis.Redis, redis_server: redis.Redis) -> Iterator[tuple[RawClient, RawClient]]:
+    with RawClient.of(headrace_server) as ours, RawClient.of(redis_server) as theirs:
         yield ours, theirs
         for wire in (ours, theirs):
-            wire.ask("ACL", "DELUSER", "u", "again")
-            wire.ask("ACL", "LOG", "RESET")
+            wire.run("ACL", "DELUSER", "u", "again")
+            wire.run("ACL", "LOG", "RESET")
 
 
-def outcomes(wire: Wire, user: str) -> list[str]:
+def outcomes(wire: RawClient, user: str) -> list[str]:
     """What DRYRUN says of each request: OK, or the kind of thing that is denied."""
     found = []
     for request in REQUESTS:
-        reply = wire.ask("ACL", "DRYRUN", user, *request.split())
+        reply = wire.run("ACL", "DRYRUN", user, *request.split())
         kind = re.search(rb"(command|'[^']*' key|'[^']*' channel)\r\n$", reply)
         found.append(f"{request}: " + (kind[1].decode() if kind else reply.decode()))
     return found
 
 
-def listed(wire: Wire, user: str) -> str:
+def listed(wire: RawClient, user: str) -> str:
     """What ACL LIST says of a user, without rules about commands."""
-    lines = parse(wire.ask("ACL", "LIST"))
+    lines = parse(wire.run("ACL", "LIST"))
     assert isinstance(lines, list)
     line = next(line for line in lines[1:] if line.startswith(f"$user {user} "))
     words = line.replace("sanitize-payload ", "").split(" ")
@@ -135,7 +134,7 @@ def listed(wire: Wire, user: str) -> str:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_rules_are_those_of_redis(both: tuple[Wire, Wire], seed: int) -> None:
+def test_random_rules_are_those_of_redis(both: tuple[RawClient, RawClient], seed: int) -> None:
     ours, theirs = both
     rules = Rules(seed)
     accepted = 0
@@ -143,42 +142,42 @@ def test_random_rules_are_those_of_redis(both: tuple[Wire, Wire], seed: int) -> 
         chosen = rules.some()
         if number % 4 == 0:
             for wire in both:
-                wire.ask("ACL", "DELUSER", "u")
-                wire.ask("ACL", "SETUSER", "u", *START[number // 4 % len(START)].split())
-        replies = [wire.ask("ACL", "SETUSER", "u", *chosen) for wire in both]
+                wire.run("ACL", "DELUSER", "u")
+                wire.run("ACL", "SETUSER", "u", *START[number // 4 % len(START)].split())
+        replies = [wire.run("ACL", "SETUSER", "u", *chosen) for wire in both]
         assert replies[0] == replies[1], chosen
         accepted += replies[0] == b"+OK\r\n"
         assert listed(ours, "u").split() == listed(theirs, "u").split(), chosen
         assert outcomes(ours, "u") == outcomes(theirs, "u"), chosen
     assert accepted > ROUNDS / 4
 
-    line = next(line for line in parse(ours.ask("ACL", "LIST")) if line.startswith("$user u "))  # type: ignore[union-attr]
+    line = next(line for line in parse(ours.run("ACL", "LIST")) if line.startswith("$user u "))  # type: ignore[union-attr]
     words = line.removeprefix("$user u ").split(" ")
     for wire in both:
-        assert wire.ask("ACL", "SETUSER", "again", *words) == b"+OK\r\n"
+        assert wire.run("ACL", "SETUSER", "again", *words) == b"+OK\r\n"
         assert outcomes(wire, "again") == outcomes(ours, "u")
-    again = next(line for line in parse(ours.ask("ACL", "LIST")) if line.startswith("$user again "))  # type: ignore[union-attr]
+    again = next(line for line in parse(ours.run("ACL", "LIST")) if line.startswith("$user again "))  # type: ignore[union-attr]
     assert again.removeprefix("$user again ") == line.removeprefix("$user u ")
 
 
-def test_every_category_has_the_commands_of_redis(both: tuple[Wire, Wire]) -> None:
+def test_every_category_has_the_commands_of_redis(both: tuple[RawClient, RawClient]) -> None:
     ours, theirs = both
     names = {each.name.decode() for outer in TABLE.values() for each in (outer, *outer.subcommands.values())}
     known = set()
     for category in CATEGORIES:
-        reply = parse(theirs.ask("ACL", "CAT", category))
+        reply = parse(theirs.run("ACL", "CAT", category))
         assert isinstance(reply, list)
         expected = {name[1:] for name in reply[1:]}
-        found = {name[1:] for name in parse(ours.ask("ACL", "CAT", category))[1:]}  # type: ignore[index]
+        found = {name[1:] for name in parse(ours.run("ACL", "CAT", category))[1:]}  # type: ignore[index]
         known |= expected
         assert expected & names <= found, category
     for category in CATEGORIES:
-        found = {name[1:] for name in parse(ours.ask("ACL", "CAT", category))[1:]}  # type: ignore[index]
-        expected = {name[1:] for name in parse(theirs.ask("ACL", "CAT", category))[1:]}  # type: ignore[index]
+        found = {name[1:] for name in parse(ours.run("ACL", "CAT", category))[1:]}  # type: ignore[index]
+        expected = {name[1:] for name in parse(theirs.run("ACL", "CAT", category))[1:]}  # type: ignore[index]
         assert found & known <= expected, category
 
 
-def test_answers_are_those_of_redis(both: tuple[Wire, Wire]) -> None:
+def test_answers_are_those_of_redis(both: tuple[RawClient, RawClient]) -> None:
     ours, theirs = both
     for request in (
         *("ACL", "ACL NOSUCH", "ACL SETUSER", "ACL GETUSER nobody", "ACL DELUSER default", "ACL DELUSER nobody"),
@@ -188,7 +187,7 @@ def test_answers_are_those_of_redis(both: tuple[Wire, Wire]) -> None:
         *("ACL DRYRUN default get a", "ACL DRYRUN default config nosuch", "ACL USERS", "AUTH default x", "AUTH a b c"),
         *("ACL SETUSER u (+get", "ACL SETUSER u (+get ~b", "ACL SETUSER u +get (", "AUTH nobody x", "ACL LOG RESET"),
     ):
-        assert ours.ask(*request.split()) == theirs.ask(*request.split()), request
+        assert ours.run(*request.split()) == theirs.run(*request.split()), request
     for bits, digits in ((None, 64), (1, 1), (5, 2), (4096, 1024)):
         words = ["ACL", "GENPASS"] if bits is None else ["ACL", "GENPASS", str(bits)]
-        assert re.fullmatch(rb"\$%d\r\n[0-9a-f]{%d}\r\n" % (digits, digits), ours.ask(*words))
+        assert re.fullmatch(rb"\$%d\r\n[0-9a-f]{%d}\r\n" % (digits, digits), ours.run(*words))

@@ -7,6 +7,9 @@ import pytest
 import redis
 from in_process import InProcess, InProcessClient
 
+from headrace.engine.waking import ring
+from patience import PATIENCE_S
+
 NOON = 1_700_000_000_000
 NIL = b"*-1\r\n"
 
@@ -68,10 +71,10 @@ def test_a_transaction_serves_waiting_clients_when_it_is_over(engine: InProcess)
 def test_waiting_for_a_list_ends_at_its_time_and_not_before(engine: InProcess) -> None:
     client = waiter(engine, "BLPOP", "list", "0.0501")
     engine.set_clock(NOON + 50)
-    engine.engine.ring()
+    ring(engine.engine)
     assert client.reply() == b""
     engine.set_clock(NOON + 52)
-    engine.engine.ring()
+    ring(engine.engine)
     assert client.reply() == NIL
 
 
@@ -188,7 +191,7 @@ def test_a_sorted_set_that_comes_to_be_by_any_means_serves_who_waits(engine: InP
 def test_waiting_for_a_sorted_set_ends_at_its_time(engine: InProcess) -> None:
     client = waiter(engine, "BZMPOP", "0.05", "1", "zset", "MIN")
     engine.set_clock(NOON + 51)
-    engine.engine.ring()
+    ring(engine.engine)
     assert client.reply() == NIL
 
 
@@ -255,15 +258,15 @@ def test_a_restored_stream_serves_group_readers(engine: InProcess) -> None:
 def test_a_push_of_one_connection_serves_another_that_waits(headrace_server: redis.Redis) -> None:
     threading.Timer(0.1, lambda: headrace_server.lpush("list", "a")).start()
     began = time.monotonic()
-    assert headrace_server.blpop(["other", "list"], timeout=10) == (b"list", b"a")
-    assert 0.05 < time.monotonic() - began < 5
+    assert headrace_server.blpop(["other", "list"], timeout=0) == (b"list", b"a")
+    assert time.monotonic() - began > 0.05
 
 
 def test_a_key_expires_in_time_without_being_looked_at(headrace_server: redis.Redis) -> None:
     headrace_server.set("key", "value", px=150)
     time.sleep(0.1)
     assert headrace_server.dbsize() == 1
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while headrace_server.dbsize():
         assert time.monotonic() < deadline
         time.sleep(0.01)

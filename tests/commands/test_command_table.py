@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 import redis
-from wire import Wire, port_of
 
 from headrace.commands.all import TABLE
 from headrace.commands.reference import page
 from headrace.commands.syntax import Argument, arguments_of
-from headrace.engine.engine import Command
+from headrace.engine.command import Command
+from patience import PATIENCE_S
+from server.raw_client import RawClient, port_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 
@@ -109,9 +110,9 @@ def described(server: redis.Redis) -> dict[bytes, list[Any]]:
 
 def test_answers_are_those_of_redis(headrace_server: redis.Redis, redis_server: redis.Redis) -> None:
     for protocol in (2, 3):
-        with Wire(headrace_server, protocol) as ours, Wire(redis_server, protocol) as theirs:
+        with RawClient.of(headrace_server, protocol) as ours, RawClient.of(redis_server, protocol) as theirs:
             for request in SAME_ANSWERS:
-                assert ours.ask(*request.split()) == theirs.ask(*request.split()), request
+                assert ours.run(*request.split()) == theirs.run(*request.split()), request
 
 
 def test_every_command_is_described_as_redis_describes_it(
@@ -131,9 +132,9 @@ def test_info_of_a_command_is_byte_for_byte_that_of_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis
 ) -> None:
     for protocol in (2, 3):
-        with Wire(headrace_server, protocol) as ours, Wire(redis_server, protocol) as theirs:
+        with RawClient.of(headrace_server, protocol) as ours, RawClient.of(redis_server, protocol) as theirs:
             for name in ("xlen", "XRANGE", "xread", "xreadgroup", "xgroup|create", "Client|Id", "exec", "ping"):
-                assert ours.ask("COMMAND", "INFO", name) == theirs.ask("COMMAND", "INFO", name), name
+                assert ours.run("COMMAND", "INFO", name) == theirs.run("COMMAND", "INFO", name), name
 
 
 def test_list_and_count_agree_with_the_table(headrace_server: redis.Redis) -> None:
@@ -166,8 +167,8 @@ def test_list_filters_by_category_and_pattern(headrace_server: redis.Redis) -> N
     ],
 )
 def test_keys_are_found_in_what_came_after_7_0(headrace_server: redis.Redis, request_: str) -> None:
-    with Wire(headrace_server) as wire:
-        assert wire.ask("COMMAND", "GETKEYS", *request_.split()) == b"*1\r\n$1\r\nk\r\n"
+    with RawClient.of(headrace_server) as wire:
+        assert wire.run("COMMAND", "GETKEYS", *request_.split()) == b"*1\r\n$1\r\nk\r\n"
 
 
 # --- documentation -------------------------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ def test_the_page_of_commands_is_up_to_date() -> None:
 def read_until(terminal: int, text: bytes) -> bytes:
     """Read what a terminal shows, up to a text."""
     shown = b""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while text not in shown:
         assert select.select([terminal], [], [], max(deadline - time.monotonic(), 0))[0], shown
         shown += os.read(terminal, 4096)

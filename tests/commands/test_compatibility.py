@@ -10,7 +10,7 @@ import redis
 from headrace.commands.all import TABLE
 from headrace.commands.compatibility import options_of, page
 from headrace.commands.option_history import FORMS_SINCE, NOT_HERE, OPTIONS_SINCE
-from headrace.engine.engine import Command
+from headrace.engine.command import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 ORACLE = (7, 0)

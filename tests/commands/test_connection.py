@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 import redis.asyncio
-from wire import Wire, port_of
+
+from server.raw_client import RawClient, port_of
 
 SAME_ANSWERS = [
     "PING",
@@ -51,60 +52,60 @@ def protected(headrace_server: redis.Redis) -> Iterator[redis.Redis]:
 
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_answers_are_those_of_redis(headrace_server: redis.Redis, redis_server: redis.Redis, protocol: int) -> None:
-    with Wire(headrace_server, protocol) as ours, Wire(redis_server, protocol) as theirs:
+    with RawClient.of(headrace_server, protocol) as ours, RawClient.of(redis_server, protocol) as theirs:
         for request in SAME_ANSWERS:
-            assert ours.ask(*request.split()) == theirs.ask(*request.split()), request
+            assert ours.run(*request.split()) == theirs.run(*request.split()), request
 
 
 def test_hello_switches_the_protocol_both_ways(headrace_server: redis.Redis, redis_server: redis.Redis) -> None:
-    with Wire(headrace_server) as ours, Wire(redis_server) as theirs:
+    with RawClient.of(headrace_server) as ours, RawClient.of(redis_server) as theirs:
         for request in ("HELLO 3", "HELLO", "HELLO 2", "HELLO", "HELLO 3 AUTH default x SETNAME me"):
-            expected = theirs.ask(*request.split()).replace(b"$6\r\n7.0.15", b"$6\r\n8.10.0")
-            found = ours.ask(*request.split())
+            expected = theirs.run(*request.split()).replace(b"$6\r\n7.0.15", b"$6\r\n8.10.0")
+            found = ours.run(*request.split())
             own_id = b":%d\r\n" % ours.number("CLIENT", "ID")
             assert found.replace(own_id, b":1\r\n") == expected.replace(
                 b":%d\r\n" % theirs.number("CLIENT", "ID"), b":1\r\n"
             )
-        assert ours.ask("CLIENT", "GETNAME") == b"$2\r\nme\r\n"
+        assert ours.run("CLIENT", "GETNAME") == b"$2\r\nme\r\n"
 
 
 def test_hello_that_is_refused_changes_nothing(headrace_server: redis.Redis) -> None:
-    with Wire(headrace_server) as wire:
-        assert wire.ask("HELLO", "3", "SETNAME", "two words").startswith(b"-ERR Client names cannot contain")
-        assert wire.ask("HELLO", "3", "SETNAME", "me", "AUTH", "nobody", "x").startswith(b"-WRONGPASS")
-        assert wire.ask("CLIENT", "GETNAME") == b"$-1\r\n"
+    with RawClient.of(headrace_server) as wire:
+        assert wire.run("HELLO", "3", "SETNAME", "two words").startswith(b"-ERR Client names cannot contain")
+        assert wire.run("HELLO", "3", "SETNAME", "me", "AUTH", "nobody", "x").startswith(b"-WRONGPASS")
+        assert wire.run("CLIENT", "GETNAME") == b"$-1\r\n"
 
 
 def test_quit_answers_and_closes_and_what_follows_is_not_run(headrace_server: redis.Redis) -> None:
-    with Wire(headrace_server) as wire:
-        wire.send("QUIT")
-        wire.send("PING")
-        assert wire.read() == b"+OK\r\n"
+    with RawClient.of(headrace_server) as wire:
+        wire.send_words("QUIT")
+        wire.send_words("PING")
+        assert wire.reply() == b"+OK\r\n"
         assert wire.is_closed()
 
 
 def test_reset_makes_a_connection_like_a_new_one(headrace_server: redis.Redis) -> None:
-    with Wire(headrace_server, 3) as wire:
+    with RawClient.of(headrace_server, 3) as wire:
         for request in ("SELECT 9", "CLIENT SETNAME me", "CLIENT NO-EVICT ON", "WATCH k", "MULTI", "PING"):
-            wire.ask(*request.split())
-        assert wire.ask("RESET") == b"+RESET\r\n"
-        assert wire.ask("EXEC") == b"-ERR EXEC without MULTI\r\n"
-        line = wire.ask("CLIENT", "INFO")
+            wire.run(*request.split())
+        assert wire.run("RESET") == b"+RESET\r\n"
+        assert wire.run("EXEC") == b"-ERR EXEC without MULTI\r\n"
+        line = wire.run("CLIENT", "INFO")
         for field in (b" name= ", b" flags=N ", b" db=0 ", b" multi=-1 ", b" watch=0 ", b" resp=2 "):
             assert field in line
 
 
 def test_reset_ends_reply_off(headrace_server: redis.Redis) -> None:
-    with Wire(headrace_server) as wire:
-        wire.send("CLIENT", "REPLY", "OFF")
-        assert wire.ask("RESET") == b"+RESET\r\n"
-        assert wire.ask("PING") == b"+PONG\r\n"
+    with RawClient.of(headrace_server) as wire:
+        wire.send_words("CLIENT", "REPLY", "OFF")
+        assert wire.run("RESET") == b"+RESET\r\n"
+        assert wire.run("PING") == b"+PONG\r\n"
 
 
 def test_a_password_keeps_strangers_out(protected: redis.Redis, redis_server: redis.Redis) -> None:
     redis_server.config_set("requirepass", "sesame")
     try:
-        with Wire(protected) as ours, Wire(redis_server) as theirs:
+        with RawClient.of(protected) as ours, RawClient.of(redis_server) as theirs:
             for request in (
                 "XLEN k",
                 "XLEN",
@@ -121,16 +122,16 @@ def test_a_password_keeps_strangers_out(protected: redis.Redis, redis_server: re
                 "AUTH sesame",
                 "XLEN k",
             ):
-                assert ours.ask(*request.split()) == theirs.ask(*request.split()), request
+                assert ours.run(*request.split()) == theirs.run(*request.split()), request
     finally:
         redis_server.config_set("requirepass", "")
 
 
 def test_hello_authenticates(protected: redis.Redis) -> None:
-    with Wire(protected) as wire:
-        assert wire.ask("HELLO", "3").startswith(b"-NOAUTH HELLO must be called with the client already authenticated")
-        assert wire.ask("HELLO", "3", "AUTH", "default", "wrong").startswith(b"-WRONGPASS")
-        assert wire.ask("HELLO", "3", "AUTH", "default", "sesame").startswith(b"%7\r\n")
+    with RawClient.of(protected) as wire:
+        assert wire.run("HELLO", "3").startswith(b"-NOAUTH HELLO must be called with the client already authenticated")
+        assert wire.run("HELLO", "3", "AUTH", "default", "wrong").startswith(b"-WRONGPASS")
+        assert wire.run("HELLO", "3", "AUTH", "default", "sesame").startswith(b"%7\r\n")
 
 
 def test_a_new_password_does_not_throw_out_who_was_in(protected: redis.Redis) -> None:
@@ -141,19 +142,19 @@ def test_a_new_password_does_not_throw_out_who_was_in(protected: redis.Redis) ->
 
 def test_without_a_password_again_a_stranger_may_stay(headrace_server: redis.Redis) -> None:
     headrace_server.config_set("requirepass", "sesame")
-    with Wire(headrace_server) as wire:
-        assert wire.ask("PING").startswith(b"-NOAUTH")
+    with RawClient.of(headrace_server) as wire:
+        assert wire.run("PING").startswith(b"-NOAUTH")
         headrace_server.config_set("requirepass", "")
-        assert wire.ask("PING") == b"+PONG\r\n"
+        assert wire.run("PING") == b"+PONG\r\n"
 
 
 def test_the_slow_log_shows_no_password(headrace_server: redis.Redis) -> None:
     headrace_server.config_set("slowlog-log-slower-than", 0)
-    with Wire(headrace_server) as wire:
-        wire.ask("AUTH", "open-sesame")
-        wire.ask("AUTH", "default", "open-sesame")
-        wire.ask("HELLO", "2", "AUTH", "default", "open-sesame")
-        shown = wire.ask("SLOWLOG", "GET", "-1")
+    with RawClient.of(headrace_server) as wire:
+        wire.run("AUTH", "open-sesame")
+        wire.run("AUTH", "default", "open-sesame")
+        wire.run("HELLO", "2", "AUTH", "default", "open-sesame")
+        shown = wire.run("SLOWLOG", "GET", "-1")
     assert b"(redacted)" in shown
     assert b"open-sesame" not in shown
 

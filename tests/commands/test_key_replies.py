@@ -71,7 +71,7 @@ def test_random_key_commands_answer_as_redis_does(
     redis_server: redis.Redis, headrace_server: redis.Redis, payloads: list[bytes], protocol: int
 ) -> None:
     seed = SEED if SEED is not None else random.randrange(2**32) if LONG else protocol
-    clients = [RawClient(int(s.connection_pool.connection_kwargs["port"])) for s in (redis_server, headrace_server)]
+    clients = [RawClient.of(server) for server in (redis_server, headrace_server)]
     for client in clients:
         client.run("HELLO", protocol)
     commands = KeyCommands(seed, payloads)

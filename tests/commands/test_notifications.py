@@ -9,11 +9,10 @@ import pytest
 import redis
 from in_process import InProcess
 from key_commands import KeyCommands
-from wire import Wire
 
 from campaign import LONG
 from differential.companion_commands import CompanionCommands
-from server.raw_client import parse
+from server.raw_client import RawClient, parse
 
 COMMANDS = 40_000 if LONG else 2_500
 EVERYTHING = "KEAnm"
@@ -26,16 +25,16 @@ class Listener:
 
     def __init__(self, server: redis.Redis, stack: ExitStack, classes: str = EVERYTHING) -> None:
         server.config_set("notify-keyspace-events", classes)
-        self.wire = stack.enter_context(Wire(server, 3))
-        self._ear = stack.enter_context(Wire(server))
-        self._ear.ask("PSUBSCRIBE", "__key*__:*")
+        self.wire = stack.enter_context(RawClient.of(server, 3))
+        self._ear = stack.enter_context(RawClient.of(server))
+        self._ear.run("PSUBSCRIBE", "__key*__:*")
 
     def events(self) -> list[tuple[str, str]]:
         """The events since the last time."""
-        self._ear.send("PING", "now")
+        self._ear.send_words("PING", "now")
         found = []
         while True:
-            message = parse(self._ear.read())
+            message = parse(self._ear.reply())
             assert isinstance(message, list)
             if message[1] == "$pong":
                 return found
@@ -63,18 +62,18 @@ def test_settings_are_read_and_shown_as_in_redis(headrace_server: redis.Redis, r
 
 def test_random_key_commands_cause_the_events_of_redis(both: tuple[Listener, Listener]) -> None:
     ours, theirs = both
-    ours.wire.ask("SET", "text", "hello")
-    payloads = [parse(ours.wire.ask("DUMP", "text"))[1:].encode("latin-1")]  # type: ignore[index]
+    ours.wire.run("SET", "text", "hello")
+    payloads = [parse(ours.wire.run("DUMP", "text"))[1:].encode("latin-1")]  # type: ignore[index]
     commands = KeyCommands(7, payloads)
     seen: set[str] = set()
-    ours.wire.ask("FLUSHALL")
+    ours.wire.run("FLUSHALL")
     ours.events()
     for number in range(COMMANDS):
         command = commands.draw()
         sent = [(b"MULTI",), command, (b"EXEC",)] if command[0] in (b"BLPOP", b"BRPOP") else [command]
         for each in sent:
-            ours.wire.ask(*each)
-            theirs.wire.ask(*each)
+            ours.wire.run(*each)
+            theirs.wire.run(*each)
         found, expected = ours.events(), theirs.events()
         assert found == expected, f"command {number}: {command!r}"
         seen |= {text for channel, text in found if "__keyspace@" in channel}
@@ -96,8 +95,8 @@ def test_random_commands_on_companions_cause_the_events_of_redis(both: tuple[Lis
         if name in (b"spop", b"srandmember", b"hrandfield", b"zrandmember"):
             command = command[:2] + [b"1000"] * (name == b"spop")
         for each in [[b"MULTI"], command, [b"EXEC"]] if name[:1] == b"b" else [command]:
-            ours.wire.ask(*each)
-            theirs.wire.ask(*each)
+            ours.wire.run(*each)
+            theirs.wire.run(*each)
         found, expected = ours.events(), theirs.events()
         assert found == expected, f"command {number}: {command!r}"
         seen |= {text for channel, text in found if "__keyspace@" in channel}
@@ -170,9 +169,9 @@ def test_random_stream_commands_cause_the_events_of_redis(both: tuple[Listener, 
     seen: set[str] = set()
     for number in range(COMMANDS):
         command = commands.draw()
-        replies = [listener.wire.ask(*command) for listener in both]
+        replies = [listener.wire.run(*command) for listener in both]
         if consumer_of(command) and not replies[0].startswith(b"-"):
-            theirs.wire.ask(*consumer_of(command))
+            theirs.wire.run(*consumer_of(command))
         found, expected = ours.events(), theirs.events()
         assert found == expected, f"command {number}: {command!r}"
         seen |= {text for channel, text in found if "__keyspace@" in channel}

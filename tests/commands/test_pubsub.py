@@ -6,7 +6,8 @@ from itertools import groupby
 import pytest
 import redis
 from in_process import InProcess
-from wire import Wire
+
+from server.raw_client import RawClient
 
 NAMES = ["a", "b", "ab", "", "c\r\nd"]
 PATTERNS = ["*", "a*", "?", "[ab]", "nothing", "**"]
@@ -16,28 +17,28 @@ class Conversation:
     """Several connections to each of two servers, which are told the same and have to answer the same."""
 
     def __init__(self, ours: redis.Redis, theirs: redis.Redis, protocol: int) -> None:
-        self.pairs = [(Wire(ours, protocol), Wire(theirs, protocol)) for _ in range(4)]
+        self.pairs = [(RawClient.of(ours, protocol), RawClient.of(theirs, protocol)) for _ in range(4)]
 
     def say(self, who: int, *words: str) -> None:
         """Send a request; what comes back is read by `hear`."""
         for wire in self.pairs[who]:
-            wire.send(*words)
+            wire.send_words(*words)
         self.settle()
 
     def settle(self) -> None:
         """Wait until both servers have done all: a connection that nobody talks to asks for an echo."""
         for wire in self.pairs[-1]:
-            wire.ask("ECHO", "x")
+            wire.run("ECHO", "x")
 
     def hear(self) -> None:
         """Compare all that every connection has received; the order of patterns is a matter of Redis's hashes."""
         for ours, theirs in self.pairs[:-1]:
             ends = []
             for wire in (ours, theirs):
-                wire.send("PING", "the-end")
-                received = [wire.read()]
+                wire.send_words("PING", "the-end")
+                received = [wire.reply()]
                 while b"the-end" not in received[-1]:
-                    received.append(wire.read())
+                    received.append(wire.reply())
                 runs = groupby(received, lambda each: b"pmessage" in each)
                 ends.append([each for matched, run in runs for each in (sorted(run) if matched else run)])
             assert ends[0] == ends[1]

@@ -8,16 +8,16 @@ import pytest
 import redis
 from in_process import InProcess
 from script_samples import CALLED, LIBRARIES, RETURNED, WRONG, lines
-from wire import Wire
 
 from headrace.engine.replay import Replayer
+from server.raw_client import RawClient
 
 
 @pytest.fixture(params=[2, 3])
 def wires(
     request: pytest.FixtureRequest, headrace_server: redis.Redis, redis_server: redis.Redis
-) -> Iterator[tuple[Wire, Wire]]:
-    with Wire(headrace_server, request.param) as ours, Wire(redis_server, request.param) as theirs:
+) -> Iterator[tuple[RawClient, RawClient]]:
+    with RawClient.of(headrace_server, request.param) as ours, RawClient.of(redis_server, request.param) as theirs:
         yield ours, theirs
 
 
@@ -25,9 +25,9 @@ SAMPLES = {"returned": RETURNED, "called": CALLED, "wrong": WRONG, "libraries": 
 
 
 @pytest.mark.parametrize("samples", SAMPLES.values(), ids=SAMPLES.keys())
-def test_a_script_is_answered_as_by_redis(wires: tuple[Wire, Wire], samples: str) -> None:
+def test_a_script_is_answered_as_by_redis(wires: tuple[RawClient, RawClient], samples: str) -> None:
     ours, theirs = wires
-    answers = [(script, ours.ask("EVAL", script, "0"), theirs.ask("EVAL", script, "0")) for script in lines(samples)]
+    answers = [(script, ours.run("EVAL", script, "0"), theirs.run("EVAL", script, "0")) for script in lines(samples)]
     differences = [answer for answer in answers if answer[1] != answer[2]]
     assert not differences
 
@@ -80,14 +80,14 @@ ABOUT_SCRIPTS = [
 ]
 
 
-def test_commands_about_scripts_are_answered_as_by_redis(wires: tuple[Wire, Wire]) -> None:
+def test_commands_about_scripts_are_answered_as_by_redis(wires: tuple[RawClient, RawClient]) -> None:
     for wire in wires:
-        wire.ask("SCRIPT", "FLUSH")
+        wire.run("SCRIPT", "FLUSH")
     ours, theirs = wires
     for line in ABOUT_SCRIPTS:
         words = [word.encode("latin-1") for word in line.split("|")]
-        expected = theirs.ask(*words)
-        assert ours.ask(*words) == expected, line
+        expected = theirs.run(*words)
+        assert ours.run(*words) == expected, line
 
 
 # --- state ---------------------------------------------------------------------------------------------------------

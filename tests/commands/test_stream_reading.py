@@ -3,6 +3,7 @@
 import pytest
 from stream_session import NOW, StreamSession, entry, ids_of
 
+from headrace.engine.waking import ring
 from server.raw_client import parse
 
 
@@ -331,6 +332,6 @@ def test_two_waits_that_end_in_the_same_millisecond_end_once_each(session: Strea
     assert reader.reply()
     reader.run("XREAD", "BLOCK", 50, "STREAMS", "s", "$")
     session.wait_ms(50)
-    session.engine.ring()
+    ring(session.engine)
     assert reader.reply() == b"*-1\r\n"
     assert not reader.waits

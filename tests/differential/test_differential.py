@@ -7,21 +7,16 @@ An episode begins with nothing and is its seed. Several clients take turns, in R
 transactions. Replies that are not equal byte for byte must be so by a rule of `version_rules.py`.
 """
 
-import random
-from collections import Counter, deque
 from contextlib import ExitStack, closing
 
 import pytest
 import redis
+from episode import Answers, Campaign, Episode
 from random_commands import Command, CommandWriter
 from twins import Twins
 
 from campaign import LONG, SEED
 from server.raw_client import RawClient
-
-EPISODES = 80
-COMMANDS_OF_EPISODE = 500
-COMMANDS_OF_CAMPAIGN = 3_000_000
 
 STREAM_COMMANDS = (
     *(b"xadd", b"xlen", b"xrange", b"xrevrange", b"xread", b"xreadgroup", b"xgroup", b"xack", b"xdel", b"xtrim"),
@@ -36,23 +31,17 @@ OTHER_COMMANDS = (
 NODE_LIMITS = ((4096, 100), (4096, 3), (4096, 1), (0, 0), (100, 10))
 
 
-def port_of(server: redis.Redis) -> int:
-    return int(server.connection_pool.connection_kwargs["port"])
+class StreamEpisode(Episode):
+    """Commands of several clients on streams and keys."""
 
-
-class Episode:
-    """A few hundred commands of several clients, on both servers."""
+    commands = 500
 
     def __init__(self, seed: int, headrace_port: int, redis_port: int, stack: ExitStack) -> None:
-        self.seed = seed
-        self.step = 0
-        self.random = random.Random(~seed)
         self.writer = CommandWriter(seed)
-        self.latest: deque[str] = deque(maxlen=15)
-        self.answers = Counter[tuple[bytes, bool]]()
+        super().__init__(seed, self.writer)
         max_bytes, max_entries = NODE_LIMITS[seed % len(NODE_LIMITS)]
         for port in (headrace_port, redis_port):
-            with closing(RawClient(port)) as client:
+            with RawClient(port) as client:
                 client.run("FLUSHALL")
                 client.run("CONFIG", "SET", "stream-node-max-bytes", max_bytes)
                 client.run("CONFIG", "SET", "stream-node-max-entries", max_entries)
@@ -60,18 +49,7 @@ class Episode:
             stack.enter_context(closing(Twins(headrace_port, redis_port, protocol))) for protocol in (2, 3, 2, 3, 3)
         ]
 
-    def run(self) -> None:
-        try:
-            while self.step < COMMANDS_OF_EPISODE:
-                self.take_step()
-            self.compare_everything()
-        except Exception as error:
-            lines = "\n".join(f"  {line}" for line in self.latest)
-            error.add_note(f"HEADRACE_SEED={self.seed} replays this: step {self.step}, last commands\n{lines}")
-            raise
-
     def take_step(self) -> None:
-        self.step += 1
         number = self.random.choices(range(len(self.clients)), (6, 6, 1, 1))[0]
         twins = self.clients[number]
         command = self.choose(twins)
@@ -79,8 +57,8 @@ class Episode:
             return
         self.latest.append(f"client {number}: " + " ".join(map(repr, command)))
         reply = twins.ask(command)
+        self.count(command, reply)
         name = command[0].lower()
-        self.answers[name, not (isinstance(reply, str) and reply.startswith("-"))] += 1
         if name == b"dump" and isinstance(reply, str) and reply.startswith("$") and reply != "$-1":
             self.writer.payloads.append(reply[1:].encode("latin-1"))
         if name == b"exec" and isinstance(reply, list):
@@ -97,10 +75,7 @@ class Episode:
             return [self.random.choice((b"EXEC", b"EXEC", b"EXEC", b"EXEC", b"DISCARD", b"MULTI", b"UNWATCH"))]
         if roll < 0.07:
             return [b"WATCH", b"s1", b"s2"]
-        command = self.writer.valid()
-        if roll > 0.97:
-            return self.writer.nonsense()
-        return self.writer.spoil(command) if roll > 0.8 else command
+        return self.write(roll)
 
     def align_everything(self) -> None:
         """Tell 7.0.15 after a transaction what it could not be told in between."""
@@ -120,21 +95,25 @@ class Episode:
                     self.overseer.ask(command)
 
 
-@pytest.mark.parametrize("seed", [SEED] if SEED is not None else range(EPISODES))
+STREAMS = Campaign(StreamEpisode, episodes=80)
+
+
+@pytest.mark.parametrize("seed", STREAMS.seeds)
 def test_random_commands_are_answered_as_by_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis, seed: int
 ) -> None:
-    run_episode(headrace_server, redis_server, seed)
+    STREAMS.run(headrace_server, redis_server, seed)
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 def test_the_random_commands_reach_every_command_with_and_without_success(
     headrace_server: redis.Redis, redis_server: redis.Redis
 ) -> None:
-    answers = Counter[tuple[bytes, bool]]()
-    for seed in range(EPISODES // 4):
-        answers += run_episode(headrace_server, redis_server, ~seed)
-    assert sum(answers.values()) > 0.9 * COMMANDS_OF_EPISODE * (EPISODES // 4)
+    answers = Answers()
+    episodes = STREAMS.episodes // 4
+    for seed in range(episodes):
+        answers += STREAMS.run(headrace_server, redis_server, ~seed)
+    assert sum(answers.values()) > 0.9 * StreamEpisode.commands * episodes
     for name in STREAM_COMMANDS:
         assert answers[name, True] >= 30, f"{name!r} was answered {answers[name, True]} times"
         assert answers[name, False] >= 5, f"{name!r} was refused {answers[name, False]} times"
@@ -148,14 +127,4 @@ def test_the_random_commands_reach_every_command_with_and_without_success(
 def test_millions_of_random_commands_are_answered_as_by_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis
 ) -> None:
-    first = random.SystemRandom().randrange(2**32)
-    for number in range(COMMANDS_OF_CAMPAIGN // COMMANDS_OF_EPISODE):
-        run_episode(headrace_server, redis_server, first + number)
-
-
-def run_episode(headrace_server: redis.Redis, redis_server: redis.Redis, seed: int) -> Counter[tuple[bytes, bool]]:
-    """Run the episode of a seed; how often each command was answered, and how often refused."""
-    with ExitStack() as stack:
-        episode = Episode(seed, port_of(headrace_server), port_of(redis_server), stack)
-        episode.run()
-        return episode.answers
+    STREAMS.run_millions(headrace_server, redis_server)

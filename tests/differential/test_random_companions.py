@@ -7,21 +7,16 @@ An episode begins with nothing and is its seed. Replies are equal to the byte, b
 are nobody's business, digits of doubles that 7.2 stopped to print, and chance.
 """
 
-import random
-from collections import Counter, deque
-from contextlib import closing
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import redis
 from companion_commands import Command, CompanionCommands
+from episode import Answers, Campaign, Episode
 
 from campaign import LONG, SEED
 from server.raw_client import RawClient, parse
-
-EPISODES = 24
-COMMANDS_OF_EPISODE = 1000
-COMMANDS_OF_CAMPAIGN = 3_000_000
 
 NEAR_MS = 60_000
 
@@ -50,10 +45,6 @@ FAMILIES = (
     b"zinterstore zdiffstore zintercard hset hmset hget hmget hgetall hdel hincrby hincrbyfloat hlen hexists "
     b"hkeys hvals hsetnx hstrlen hrandfield hscan"
 ).split()
-
-
-def port_of(server: redis.Redis) -> int:
-    return int(server.connection_pool.connection_kwargs["port"])
 
 
 # --- what may differ -------------------------------------------------------------------------------------------------
@@ -121,43 +112,22 @@ def alike(command: Command, theirs: Any, ours: Any) -> bool:
 # --- an episode ------------------------------------------------------------------------------------------------------
 
 
-class Episode:
-    """A thousand commands of one client, on both servers."""
+class CompanionEpisode(Episode):
+    """Commands of one client on strings, lists, sets, sorted sets and hashes."""
 
-    def __init__(self, seed: int, headrace_port: int, redis_port: int) -> None:
-        self.seed = seed
-        self.step = 0
-        self.random = random.Random(~seed)
-        self.writer = CompanionCommands(seed)
-        self.latest: deque[str] = deque(maxlen=12)
-        self.answers = Counter[tuple[bytes, bool]]()
-        self.ours, self.theirs = RawClient(headrace_port), RawClient(redis_port)
+    commands = 1000
+
+    def __init__(self, seed: int, headrace_port: int, redis_port: int, stack: ExitStack) -> None:
+        super().__init__(seed, CompanionCommands(seed))
+        protocol = 2 + seed % 2
+        self.ours = stack.enter_context(RawClient(headrace_port, protocol))
+        self.theirs = stack.enter_context(RawClient(redis_port, protocol))
         for client in (self.ours, self.theirs):
-            client.run("HELLO", 2 + seed % 2)
             client.run("FLUSHALL")
 
-    def close(self) -> None:
-        self.ours.close()
-        self.theirs.close()
-
-    def run(self) -> None:
-        try:
-            while self.step < COMMANDS_OF_EPISODE:
-                self.take_step()
-            self.compare_everything()
-        except Exception as error:
-            lines = "\n".join(f"  {line}" for line in self.latest)
-            error.add_note(f"HEADRACE_SEED={self.seed} replays this: step {self.step}, last commands\n{lines}")
-            raise
-
     def take_step(self) -> None:
-        self.step += 1
         roll = self.random.random()
-        command = self.writer.valid()
-        if roll > 0.97:
-            command = self.writer.nonsense()
-        elif roll > 0.8:
-            command = self.writer.spoil(command)
+        command = self.write(roll)
         if not self.may_be_asked(command):
             return
         name = command[0].lower()
@@ -169,7 +139,7 @@ class Episode:
             reply = reply[1] if isinstance(reply, list) else reply
         else:
             reply = self.ask(command)
-        self.answers[name, not (isinstance(reply, str) and reply.startswith("-"))] += 1
+        self.count(command, reply)
         if name == b"spop" and len(command) > 1:
             self.agree_on_set(command[1])
 
@@ -225,21 +195,15 @@ class Episode:
             self.ask([name, key, *words])
 
 
-def run_episode(headrace_server: redis.Redis, redis_server: redis.Redis, seed: int) -> Counter[tuple[bytes, bool]]:
-    """Run the episode of a seed; how often each command was answered, and how often refused."""
-    with closing(Episode(seed, port_of(headrace_server), port_of(redis_server))) as episode:
-        episode.run()
-        return episode.answers
+COMPANIONS = Campaign(CompanionEpisode, episodes=24)
+ANSWERS = Answers()
 
 
-ANSWERS = Counter[tuple[bytes, bool]]()
-
-
-@pytest.mark.parametrize("seed", [SEED] if SEED is not None else range(EPISODES))
+@pytest.mark.parametrize("seed", COMPANIONS.seeds)
 def test_random_commands_on_companions_are_answered_as_by_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis, seed: int
 ) -> None:
-    ANSWERS.update(run_episode(headrace_server, redis_server, seed))
+    ANSWERS.update(COMPANIONS.run(headrace_server, redis_server, seed))
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
@@ -247,8 +211,8 @@ def test_the_random_commands_reach_every_command_with_and_without_success(
     headrace_server: redis.Redis, redis_server: redis.Redis
 ) -> None:
     answers = ANSWERS
-    for seed in range(EPISODES) if not answers else ():
-        answers.update(run_episode(headrace_server, redis_server, seed))
+    for seed in COMPANIONS.seeds if not answers else ():
+        answers.update(COMPANIONS.run(headrace_server, redis_server, seed))
     for name in FAMILIES:
         assert answers[name, True] >= 10, f"{name!r} was answered {answers[name, True]} times"
         assert answers[name, False] >= 1, f"{name!r} was refused {answers[name, False]} times"
@@ -260,6 +224,4 @@ def test_the_random_commands_reach_every_command_with_and_without_success(
 def test_millions_of_random_commands_on_companions_are_answered_as_by_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis
 ) -> None:
-    first = random.SystemRandom().randrange(2**32)
-    for number in range(COMMANDS_OF_CAMPAIGN // COMMANDS_OF_EPISODE):
-        run_episode(headrace_server, redis_server, first + number)
+    COMPANIONS.run_millions(headrace_server, redis_server)

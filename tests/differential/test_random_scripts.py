@@ -12,7 +12,7 @@ import random
 import pytest
 import redis
 from companion_commands import Command, CompanionCommands
-from test_random_companions import CHANCE, SCANS, WAITING, alike, port_of
+from test_random_companions import CHANCE, SCANS, WAITING, alike
 
 from campaign import LONG, SEED
 from server.raw_client import RawClient, parse
@@ -50,7 +50,7 @@ def test_random_commands_in_scripts_are_answered_as_by_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis, seed: int
 ) -> None:
     chance, writer = random.Random(~seed), CompanionCommands(seed)
-    ours, theirs = RawClient(port_of(headrace_server)), RawClient(port_of(redis_server))
+    ours, theirs = RawClient.of(headrace_server), RawClient.of(redis_server)
     for client in (ours, theirs):
         client.run("HELLO", 2 + seed % 2)
     for number in range(SCRIPTS_OF_EPISODE):

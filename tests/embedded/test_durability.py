@@ -19,6 +19,7 @@ from headrace.core.stream_id import StreamID
 from headrace.embedded.database import Database
 from headrace.embedded.errors import CannotOpen, DatabaseClosed, Refused
 from headrace.storage.errors import DirectoryInUse, StorageError
+from patience import PATIENCE_S
 from server.server_process import ServerProcess, run_to_its_end
 
 KILLS = 100 if LONG else 5
@@ -313,7 +314,7 @@ def test_files_are_rewritten_behind_the_programs_back(
             stream.add_many({"n": n} for n in range(20_000))
             stream.trim(maxlen=10)
             db.execute("BGREWRITEAOF")
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE_S
             while "Background AOF rewrite finished successfully" not in caplog.text:
                 assert time.monotonic() < deadline, caplog.text
                 stream.add(n=1)
@@ -328,7 +329,7 @@ def test_files_are_rewritten_behind_the_programs_back(
 def test_everysec_syncs_within_about_a_second(tmp_path: Path) -> None:
     with headrace.open(tmp_path, appendfsync="everysec") as db:
         db.stream("s").add(n=1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while db.execute("WAITAOF", 1, 0, 0)[0] != 1:
             assert time.monotonic() < deadline
 
@@ -336,7 +337,7 @@ def test_everysec_syncs_within_about_a_second(tmp_path: Path) -> None:
 def test_keys_expire_and_everything_else_happens_without_a_call(tmp_path: Path) -> None:
     with headrace.open(tmp_path) as db, db.redis() as client:
         client.set("k", "v", px=10)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while client.info("stats")["expired_keys"] == 0:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -454,7 +455,7 @@ def test_readers_that_wait_are_told_when_a_command_was_interrupted(tmp_path: Pat
 
     thread = threading.Thread(target=wait)
     thread.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while db.redis().info("clients")["blocked_clients"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.001)

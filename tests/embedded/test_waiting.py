@@ -14,6 +14,7 @@ import redis
 import headrace
 from headrace.embedded.database import Database
 from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
+from patience import PATIENCE_S
 
 
 @pytest.fixture(params=["in memory", "on disk"])
@@ -45,7 +46,7 @@ class Outcome(threading.Thread):
 
 
 def await_blocked(db: Database, clients: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while db.redis().info("clients")["blocked_clients"] < clients:
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -80,6 +80,6 @@ def test_a_negated_class_that_ignores_case_excludes_both_cases() -> None:
 
 
 def test_many_stars_take_no_exponential_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert not matcher(b"a*" * 40 + b"b")(b"a" * 5_000)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

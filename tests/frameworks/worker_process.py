@@ -17,6 +17,8 @@ from types import TracebackType
 
 import redis
 
+from patience import PATIENCE_S
+
 HERE = Path(__file__).parent
 
 
@@ -53,7 +55,7 @@ class WorkerProcess:
             self.process.wait(10)
 
 
-def await_that(condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
+def await_that(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
     """Return once a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():

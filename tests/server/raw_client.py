@@ -1,30 +1,73 @@
 """A plain RESP client: what was sent and what came back, byte for byte, with no interpretation in between."""
 
 import socket
+from contextlib import suppress
+from typing import Self
+
+import redis
+
+from patience import PATIENCE_S
+
+Word = bytes | str | int
+
+
+def port_of(server: redis.Redis) -> int:
+    return int(server.connection_pool.connection_kwargs["port"])
 
 
 class RawClient:
     """One connection, over which requests are written as given and replies are cut at their ends."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1", timeout: float = 20) -> None:
-        self._socket = socket.create_connection((host, port))
-        self._socket.settimeout(timeout)
+    def __init__(self, port: int, protocol: int = 2, *, host: str = "127.0.0.1") -> None:
+        self._socket = socket.create_connection((host, port), PATIENCE_S)
         self._buffer = b""
+        if protocol != 2:
+            self.run("HELLO", protocol)
+
+    @classmethod
+    def of(cls, server: redis.Redis, protocol: int = 2) -> Self:
+        """Connect to the server of a client."""
+        return cls(port_of(server), protocol)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._socket.close()
 
+    @property
+    def address(self) -> str:
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
+    # --- asking ------------------------------------------------------------------------------------------------
+
     def send(self, *commands: list[bytes]) -> None:
         """Write requests, all at once."""
-        self._socket.sendall(b"".join(map(encode, commands)))
+        self.send_raw(b"".join(map(encode, commands)))
+
+    def send_words(self, *words: Word) -> None:
+        """Write one request."""
+        self.send([word if isinstance(word, bytes) else str(word).encode() for word in words])
 
     def send_raw(self, data: bytes) -> None:
         self._socket.sendall(data)
 
-    def run(self, *words: bytes | str | int) -> bytes:
+    def run(self, *words: Word) -> bytes:
         """Send one request and return its reply, raw."""
-        self.send([word if isinstance(word, bytes) else str(word).encode() for word in words])
+        self.send_words(*words)
         return self.reply()
+
+    def number(self, *words: Word) -> int:
+        """Ask for an integer."""
+        reply = self.run(*words)
+        assert reply.startswith(b":"), reply
+        return int(reply[1:])
+
+    # --- reading -----------------------------------------------------------------------------------------------
 
     def reply(self) -> bytes:
         """Return the next whole reply, raw."""
@@ -48,6 +91,20 @@ class RawClient:
             data += piece
         self._buffer = bytes(data[size:])
         return bytes(data[:size])
+
+    def is_silent(self) -> bool:
+        """Whether nothing comes for a moment."""
+        self._socket.settimeout(0.05)
+        with suppress(TimeoutError):
+            self._buffer += self._socket.recv(1 << 16)
+        self._socket.settimeout(PATIENCE_S)
+        return not self._buffer
+
+    def is_closed(self) -> bool:
+        """Whether the server ends the connection without another word."""
+        with suppress(ConnectionError):
+            self._buffer += self._socket.recv(1)
+        return not self._buffer
 
 
 def encode(words: list[bytes]) -> bytes:

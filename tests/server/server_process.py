@@ -11,6 +11,7 @@ from types import TracebackType
 
 import redis
 
+from patience import PATIENCE_S
 from ports import free_port
 from server.raw_client import RawClient
 
@@ -26,7 +27,7 @@ def run_to_its_end(*arguments: str, directory: Path, stdin: bytes = b"") -> subp
         input=stdin,
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
 
 
@@ -54,7 +55,7 @@ class ServerProcess:
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
 
     @property
     def log(self) -> str:
@@ -62,7 +63,7 @@ class ServerProcess:
 
     def await_log(self, text: str) -> None:
         """Return once the log holds a text."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self.log:
             assert time.monotonic() < deadline, f"the log never said {text!r}:\n{self.log}"
             assert self.process.poll() is None, f"the server ended with {self.process.returncode}:\n{self.log}"
@@ -87,4 +88,4 @@ class ServerProcess:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
         os.kill(self.process.pid, number)
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE_S)

@@ -7,7 +7,8 @@ import pytest
 import redis
 
 import headrace
-from server.raw_client import RawClient
+from patience import PATIENCE_S
+from server.raw_client import RawClient, port_of
 
 SINCE_7_0 = {
     "headrace_staged_bytes",
@@ -25,10 +26,6 @@ SINCE_7_0 = {
     "client_query_buffer_limit_disconnections",
     "client_output_buffer_limit_disconnections",
 }
-
-
-def port_of(server: redis.Redis) -> int:
-    return int(server.connection_pool.connection_kwargs["port"])
 
 
 def text_of(server: redis.Redis, *sections: str) -> str:
@@ -98,7 +95,7 @@ def test_values_have_the_form_that_they_have_in_redis(
 
 
 def test_info_is_a_verbatim_text_in_resp3(headrace_server: redis.Redis) -> None:
-    client = RawClient(port_of(headrace_server))
+    client = RawClient.of(headrace_server)
     client.run("HELLO", 3)
     assert client.run("INFO", "cluster") == b"=34\r\ntxt:# Cluster\r\ncluster_enabled:0\r\n\r\n"
     assert client.run("INFO", "nosuch") == b"=4\r\ntxt:\r\n"
@@ -157,12 +154,12 @@ def test_dirty_clients_and_keyspace_follow_what_happens(headrace_server: redis.R
 
 def test_blocked_clients_and_their_keys_are_counted(headrace_server: redis.Redis) -> None:
     headrace_server.xgroup_create("s", "g", mkstream=True)
-    waiting = RawClient(port_of(headrace_server))
+    waiting = RawClient.of(headrace_server)
     waiting.send(
         b"XREADGROUP GROUP g c BLOCK 60000 STREAMS s >".split(),
     )
     shown: dict[str, object] = {}
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while shown.get("blocked_clients") != 1:
         assert time.monotonic() < deadline
         shown = headrace_server.info("clients")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from server_process import ServerProcess
 
+from patience import PATIENCE_S
 from server.raw_client import RawClient
 
 BUSY = b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n"
@@ -30,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 def await_busy(client: RawClient) -> None:
     """Return once others are refused."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while client.run("PING") != BUSY:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -109,7 +110,7 @@ def test_the_author_may_leave_while_its_script_runs(server: ServerProcess) -> No
             author.send([b"EVAL", b"while true do end", b"0"])
             await_busy(other)
         assert other.run("SCRIPT", "KILL") == b"+OK\r\n"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while other.run("PING") != b"+PONG\r\n":
             assert time.monotonic() < deadline
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from patience import PATIENCE_S
 from server.server_process import ServerProcess, run_to_its_end
 from server.test_persistence_kill import assert_filled, children_of, fill, kill
 
@@ -18,7 +19,7 @@ REWRITTEN = "Background AOF rewrite finished successfully"
 
 
 def await_that(happens: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not happens():
         assert time.monotonic() < deadline
         time.sleep(0.02)

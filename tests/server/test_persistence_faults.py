@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from patience import PATIENCE_S
 from server.server_process import ServerProcess, run_to_its_end
 from server.test_persistence_kill import assert_filled, children_of, fill
 from storage.faulty_disk import FaultyDisk
@@ -96,7 +97,7 @@ class Ledger:
 
 
 def await_that(happens: Callable[[], object], server: ServerProcess) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not happens():
         assert time.monotonic() < deadline, server.log
         time.sleep(0.05)
@@ -383,7 +384,7 @@ def is_silent(client: object) -> bool:
     except TimeoutError:
         return True
     finally:
-        peer.settimeout(20)
+        peer.settimeout(PATIENCE_S)
 
 
 # --- permission --------------------------------------------------------------------------------------------------
@@ -477,7 +478,7 @@ def test_a_directory_that_cannot_be_read_is_one_sentence(tmp_path: Path, data: P
         check=False,
         capture_output=True,
         cwd=data,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     assert ended.returncode == 1
     assert b"Traceback" not in ended.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import redis
 
 from campaign import LONG, SEED
+from patience import PATIENCE_S
 from server.acknowledged_load import Load
 from server.raw_client import encode
 from server.server_process import ServerProcess
@@ -18,7 +19,7 @@ KILLS = 200 if LONG else 20
 
 
 def connect(server: ServerProcess) -> redis.Redis:
-    return redis.Redis(port=server.port, protocol=2, decode_responses=True, socket_timeout=20, retry=None)
+    return redis.Redis(port=server.port, protocol=2, decode_responses=True, socket_timeout=PATIENCE_S, retry=None)
 
 
 def kill(server: ServerProcess) -> None:
@@ -116,7 +117,7 @@ def test_kills_while_loading_lose_nothing(tmp_path: Path) -> None:
 
 def sees_loading(server: ServerProcess) -> bool:
     """Ask as soon as it can be asked."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
             with server.raw() as client:

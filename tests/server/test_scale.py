@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE_S
 from server.raw_client import RawClient, encode
 from server.server_process import ServerProcess
 
@@ -25,7 +26,7 @@ class Bystander(threading.Thread):
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
-        self._client = RawClient(port, timeout=60)
+        self._client = RawClient(port)
         self._leaving = threading.Event()
         self.longest = 0.0
         self.pings = 0
@@ -84,7 +85,7 @@ def test_a_thousand_connections_are_served_alike(tmp_path: Path) -> None:
 def test_ten_thousand_blocked_readers_cost_nothing_idle_and_all_wake(tmp_path: Path) -> None:
     request = encode([b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"])
     with ServerProcess(tmp_path, "--maxclients", str(BLOCKED + 100)) as server, selectors.DefaultSelector() as waiting:
-        control = RawClient(server.port, timeout=60)
+        control = RawClient(server.port)
         for _ in range(BLOCKED):
             peer = socket.create_connection(("127.0.0.1", server.port))
             peer.sendall(request)
@@ -110,7 +111,7 @@ def test_ten_thousand_blocked_readers_cost_nothing_idle_and_all_wake(tmp_path: P
 def test_a_value_of_half_a_gigabyte_comes_back_whole_and_its_memory_is_returned(tmp_path: Path) -> None:
     value = bytes(range(256)) * (LARGE // 256)
     with ServerProcess(tmp_path) as server:
-        client = RawClient(server.port, timeout=120)
+        client = RawClient(server.port)
         empty = server.resident_bytes()
         with observed(server, "a value of 512 MB"):
             assert client.run("XADD", "s", "1-0", "f", value) == b"$3\r\n1-0\r\n"
@@ -120,7 +121,7 @@ def test_a_value_of_half_a_gigabyte_comes_back_whole_and_its_memory_is_returned(
         assert client.exactly(LARGE) == value
         assert client.exactly(2) == b"\r\n"
         assert client.run("DEL", "s") == b":1\r\n"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while server.resident_bytes() > empty + 128 * 2**20 and time.monotonic() < deadline:
             time.sleep(0.1)
         assert server.resident_bytes() < empty + 128 * 2**20
@@ -130,7 +131,7 @@ def test_a_value_of_half_a_gigabyte_comes_back_whole_and_its_memory_is_returned(
 def test_a_million_commands_in_one_pipeline_are_all_answered(tmp_path: Path) -> None:
     batch = encode([b"ECHO", b"1794728600456-0"]) * 1000
     with ServerProcess(tmp_path) as server, observed(server, f"a pipeline of {PIPELINED} commands"):
-        client = RawClient(server.port, timeout=60)
+        client = RawClient(server.port)
         sender = threading.Thread(target=lambda: [client.send_raw(batch) for _ in range(PIPELINED // 1000)])
         sender.start()
         for _ in range(PIPELINED // 1000):

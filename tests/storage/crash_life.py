@@ -29,6 +29,7 @@ from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
+from headrace.engine.waking import ring
 from headrace.formats.aof import AofReader, Ending
 from headrace.storage import journal as journal_module
 from headrace.storage import store as store_module
@@ -332,7 +333,7 @@ class Life:
     def _tick(self) -> None:
         self.clock.now_ms += self.random.choice((0, 100, 1100))
         self.process.engine.tick()
-        self.process.engine.ring()
+        ring(self.process.engine)
         if not self.process.store.appends:
             self._note_unit(NEVER)
         self.process.store.tick()

@@ -8,12 +8,14 @@ Nothing happens by itself: `settle` runs what the event loop would, `disk_done` 
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from headrace.commands.all import TABLE
 from headrace.engine.client import Client
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
+from headrace.engine.waking import disk_has_more
 from headrace.server.connection import Connection, Limits
 from headrace.storage.disk import Disk
 from headrace.storage.journal import Journal
@@ -132,7 +134,7 @@ class Bench:
         self.journal.attach(self.disk.create(path), 0)
         self.journal.set_policy(policy)
         self.journal.schedule = self.soon
-        self.journal.on_synced = self.engine.disk_has_more
+        self.journal.on_synced = partial(disk_has_more, self.engine)
         self.journal.on_failure = self._failed
         self.engine.effect_sink = self.journal.take
 

@@ -9,8 +9,9 @@ from headrace.commands.help import bad_subcommand, reply_help
 from headrace.commands.table import command, container
 from headrace.engine.acl_log import REASONS, Entry
 from headrace.engine.acl_rules import BadRule, Selector
+from headrace.engine.call import Call
 from headrace.engine.categories import CATEGORIES, in_category
-from headrace.engine.engine import Call, Flag
+from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError, quoted, wrong_arity
 from headrace.engine.users import DEFAULT, BadUsers, explain
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.commands import long_double
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 from headrace.engine.errors import NOT_AN_INTEGER, SYNTAX, CommandError
 
 LONG_MAX: Final = 2**63 - 1

@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.commands import long_double
 from headrace.commands.arguments import LONG_MAX, read_limited
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 from headrace.engine.errors import SYNTAX, CommandError
 
 _NO_COUNT: Final = b"ERR count should be greater than 0"

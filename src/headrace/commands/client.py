@@ -3,10 +3,13 @@
 from headrace.commands.connection import is_one_word, set_client_name
 from headrace.commands.help import bad_subcommand, reply_help
 from headrace.commands.table import command, container
+from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
 from headrace.engine.client_line import describe
-from headrace.engine.engine import Call, Flag
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
+from headrace.engine.pausing import pause, unpause
+from headrace.engine.waking import release
 
 _PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
 _ADMIN = _PLAIN | Flag.ADMIN
@@ -218,7 +221,7 @@ def client_unblock(call: Call) -> None:
     if client is None or client.wait is None:
         call.reply.integer(0)
         return
-    call.engine.release(client, error)
+    release(call.engine, client, error)
     call.reply.integer(1)
 
 
@@ -238,14 +241,14 @@ def client_pause(call: Call) -> None:
         raise CommandError(b"ERR timeout is negative")
     if timeout > _INT64_MAX - call.now_ms:
         raise CommandError(b"ERR timeout is out of range")
-    call.engine.pause(call.now_ms + timeout, writes_only)
+    pause(call.engine, call.now_ms + timeout, writes_only=writes_only)
     call.reply.ok()
 
 
 @command("client|unpause", arity=2, flags=_ADMIN, since="6.2.0", group="connection")
 def client_unpause(call: Call) -> None:
     """Let commands go on that CLIENT PAUSE holds back."""
-    call.engine.unpause()
+    unpause(call.engine)
     call.reply.ok()
 
 

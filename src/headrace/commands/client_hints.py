@@ -6,7 +6,7 @@ whether its value is shown to the client (access), and what may happen to it (in
 
 from typing import Final
 
-from headrace.engine.engine import Command, Flag
+from headrace.engine.command import Command, Flag
 
 _UNREAD = ("RO",)
 _SHOWN = ("RO", "access")

@@ -6,8 +6,9 @@ from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_n
 from headrace.commands.help import reply_help
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.commands.table import TABLE, command
+from headrace.engine.call import Call
 from headrace.engine.categories import CATEGORIES, categories_of
-from headrace.engine.engine import Call, Command, Flag
+from headrace.engine.command import Command, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher
 from headrace.protocol.reply import ReplyWriter

@@ -9,7 +9,7 @@ from headrace.commands.all import TABLE
 from headrace.commands.option_history import FORMS_SINCE, NOT_HERE, OPTIONS_SINCE
 from headrace.commands.reference import TITLES
 from headrace.commands.syntax import Argument, arguments_of
-from headrace.engine.engine import Command
+from headrace.engine.command import Command
 from headrace.engine.version import REDIS_VERSION
 
 VERSIONS: Final = ("5.0", "6.0", "6.2", "7.0", "7.2", "7.4", "8.0", "8.2", "8.4", "8.6", "8.8", "8.10")

@@ -5,8 +5,9 @@ import os
 from headrace.commands.help import reply_help
 from headrace.commands.table import command, container
 from headrace.engine.acl_rules import Reason
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.config import ChangeRefused, UnknownSetting
-from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _FLAGS = Flag.ADMIN | Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE

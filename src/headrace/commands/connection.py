@@ -2,10 +2,12 @@
 
 from headrace.commands.table import command
 from headrace.engine.acl_rules import Reason
+from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
-from headrace.engine.engine import FAILED_LOGIN, WRONG_PASSWORD, Call, Flag
-from headrace.engine.errors import SYNTAX, CommandError, quoted, wrong_arity
+from headrace.engine.command import Flag
+from headrace.engine.errors import SYNTAX, WRONG_PASSWORD, CommandError, quoted, wrong_arity
 from headrace.engine.version import REDIS_VERSION
+from headrace.engine.waiting import FAILED_LOGIN
 
 _HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 _DEFAULT_USER = b"default"

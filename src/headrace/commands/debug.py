@@ -9,7 +9,8 @@ from typing import Final
 from headrace.commands.help import bad_subcommand
 from headrace.commands.table import command
 from headrace.core.stream import Stream
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import NO_SUCH_KEY, CommandError
 from headrace.engine.values import kind_of
 

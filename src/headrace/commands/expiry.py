@@ -7,7 +7,8 @@ machine whose clock differs, ends with the same data.
 from enum import IntFlag
 
 from headrace.commands.table import FIRST, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError, quoted
 from headrace.engine.notifications import Event
 

@@ -9,7 +9,8 @@ from headrace.commands.table import SECOND, command, container
 from headrace.core.errors import InvalidInterval, InvalidStreamID
 from headrace.core.packed import split_range, take_nodes
 from headrace.core.stream_id import StreamID, parse_range_end, parse_range_start
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _MOST_PARTS: Final = 65536

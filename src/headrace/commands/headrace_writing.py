@@ -23,7 +23,8 @@ from headrace.core.errors import HeadraceError, InvalidStreamID
 from headrace.core.packed import Packed, first_id_for, link_parts
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 from headrace.engine.notifications import Event
 from headrace.engine.staging import BatchName, StagedBatch

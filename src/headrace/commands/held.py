@@ -12,7 +12,7 @@ from collections.abc import Sized
 from typing import Any, Final, TypeVar
 
 from headrace.core.sorted_set import SortedSet
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 from headrace.engine.errors import WRONG_TYPE, CommandError
 from headrace.engine.notifications import Event
 

@@ -3,7 +3,7 @@
 import textwrap
 
 from headrace.commands.table import TABLE
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 from headrace.engine.errors import CommandError, quoted
 
 

@@ -13,7 +13,9 @@ from typing import Final
 import headrace
 from headrace.commands.table import command
 from headrace.engine.acl_rules import Reason
-from headrace.engine.engine import Call, Command, Engine, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Command, Flag
+from headrace.engine.engine import Engine
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
 from headrace.engine.pubsub import Kind
 from headrace.engine.version import REDIS_VERSION

@@ -4,7 +4,8 @@ from typing import Final
 
 from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan
 from headrace.commands.table import ALL, FIRST, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher
 from headrace.engine.keyspace import Database

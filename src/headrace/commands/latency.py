@@ -6,7 +6,8 @@ from typing import Final
 from headrace.commands.command_table import find_command
 from headrace.commands.help import reply_help
 from headrace.commands.table import TABLE, command, container
-from headrace.engine.engine import Call, Command, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Command, Flag
 from headrace.engine.errors import CommandError, quoted
 from headrace.engine.latency import LatencyEvent
 

@@ -12,7 +12,8 @@ from headrace.commands.held import list_at, settle_removal
 from headrace.commands.lists import pop_event, push, take
 from headrace.commands.replies import reply_texts
 from headrace.commands.table import FIRST_TWO, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _ALL_BUT_LAST: Final = (1, -2, 1)

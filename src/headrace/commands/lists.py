@@ -10,7 +10,8 @@ from headrace.commands.arguments import LONG_MAX, index_range, read_count, read_
 from headrace.commands.held import list_at, note_change, settle_removal
 from headrace.commands.replies import reply_text, reply_texts
 from headrace.commands.table import FIRST, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError, wrong_arity
 from headrace.engine.notifications import Event
 

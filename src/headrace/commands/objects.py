@@ -11,8 +11,9 @@ from headrace.commands.help import reply_help
 from headrace.commands.table import SECOND, command, container
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.config import Config
-from headrace.engine.engine import Call, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _LONGEST_EMBEDDED: Final = 44

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from headrace.commands.expiry import has_passed
 from headrace.commands.relocation import announce_replaced
 from headrace.commands.table import FIRST, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.notifications import Event
 from headrace.formats.dump import open_payload

@@ -2,8 +2,10 @@
 
 from headrace.commands.admin import read_timeout_ms
 from headrace.commands.table import command
-from headrace.engine.engine import DISK, Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
+from headrace.engine.waiting import DISK
 
 _ADMIN = Flag.ADMIN | Flag.NO_SCRIPT
 

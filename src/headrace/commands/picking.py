@@ -6,7 +6,7 @@ from random import SystemRandom
 from typing import Final, TypeVar
 
 from headrace.commands.arguments import LONG_MAX, read_limited
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 from headrace.engine.errors import CommandError
 
 Element = TypeVar("Element")

@@ -8,8 +8,9 @@ from typing import Final
 
 from headrace.commands.help import reply_help
 from headrace.commands.table import command, container
+from headrace.engine.call import Call
 from headrace.engine.client import ReplyMode
-from headrace.engine.engine import Call, Flag
+from headrace.engine.command import Flag
 from headrace.engine.glob import matcher
 from headrace.engine.pubsub import Kind, held_by
 from headrace.protocol.reply import ReplyWriter

@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.commands.all import TABLE
 from headrace.commands.table import Handler, documentation
-from headrace.engine.engine import Command
+from headrace.engine.command import Command
 
 # In the order of the pages.
 TITLES: Final = {

@@ -9,7 +9,8 @@ from collections import deque
 from headrace.commands.table import FIRST, FIRST_TWO, command
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from headrace.engine.keyspace import Database
 from headrace.engine.notifications import Event

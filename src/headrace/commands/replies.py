@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 
 
 def reply_text(call: Call, text: bytes | None) -> None:

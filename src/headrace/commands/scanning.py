@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.commands.replies import reply_texts
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import Matcher, matcher
 

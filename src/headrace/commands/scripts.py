@@ -8,7 +8,8 @@ from typing import Final, NoReturn
 from headrace.commands.arguments import numbered_keys
 from headrace.commands.help import bad_subcommand, reply_help
 from headrace.commands.table import command, container
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
 
 _RUNS: Final = (

@@ -10,7 +10,8 @@ from headrace.commands.arguments import LONG_MAX, numbered_keys, read_limited, r
 from headrace.commands.held import set_at, store_result
 from headrace.commands.replies import reply_members
 from headrace.commands.table import ALL, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 Combine = Callable[..., set[bytes]]

@@ -8,7 +8,8 @@ from headrace.commands.picking import pick, pick_one, read_picks
 from headrace.commands.replies import reply_members, reply_text, reply_texts
 from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan, reply_whole_scan
 from headrace.commands.table import FIRST, FIRST_TWO, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.notifications import Event
 

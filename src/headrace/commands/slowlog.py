@@ -4,7 +4,8 @@ from itertools import islice
 
 from headrace.commands.help import bad_subcommand, reply_help
 from headrace.commands.table import command, container
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
 
 _FLAGS = Flag.ADMIN | Flag.LOADING | Flag.STALE

@@ -17,7 +17,8 @@ from headrace.commands.held import store_result
 from headrace.commands.replies import reply_scored, reply_texts
 from headrace.commands.table import FIRST, command
 from headrace.core.sorted_set import SortedSet
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, WRONG_TYPE, CommandError
 
 Scores = dict[bytes, float]

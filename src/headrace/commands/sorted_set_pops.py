@@ -12,7 +12,8 @@ from headrace.commands.held import settle_removal, sorted_set_at
 from headrace.commands.replies import reply_scored
 from headrace.commands.table import FIRST, command
 from headrace.core.sorted_set import SortedSet
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _ALL_BUT_LAST: Final = (1, -2, 1)

@@ -15,7 +15,8 @@ from headrace.commands.held import settle_removal, sorted_set_at, store_result
 from headrace.commands.replies import reply_scored, reply_texts
 from headrace.commands.table import FIRST, FIRST_TWO, command
 from headrace.core.sorted_set import SortedSet
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 Pairs = list[tuple[bytes, float]]

@@ -14,7 +14,8 @@ from headrace.commands.replies import reply_score, reply_scored, reply_text, rep
 from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan, reply_whole_scan
 from headrace.commands.table import FIRST, command
 from headrace.core.sorted_set import SortedSet
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.notifications import Event
 from headrace.protocol.doubles import double_text

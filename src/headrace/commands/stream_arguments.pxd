@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.node cimport NodeCursor
 from headrace.core.stream_id cimport ID
-from headrace.engine.engine cimport Call
+from headrace.engine.call cimport Call
 from headrace.protocol.reply cimport ReplyWriter
 
 

@@ -1,6 +1,6 @@
 from headrace.core.group cimport Group
 from headrace.core.stream_id cimport ID
-from headrace.engine.engine cimport Call
+from headrace.engine.call cimport Call
 from libc.stdint cimport uint32_t
 
 cdef int emit_claim(Call call, Group group, bytes key, bytes consumer, uint32_t slot, ID last_id) except -1

@@ -1,5 +1,5 @@
 from headrace.core.stream import Stream
-from headrace.engine.engine import Call
+from headrace.engine.call import Call
 
 def new_stream(call: Call) -> Stream: ...
 def make_stream_at(call: Call, index: int) -> Stream: ...

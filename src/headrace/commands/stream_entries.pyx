@@ -18,7 +18,8 @@ from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, generate_id, generate_seq, is_zero,
     less, make_id, max_id, parse_new, same, wrap_id,
 )
-from headrace.engine.engine cimport DENY_OOM, FAST, READ, WRITE, Call
+from headrace.engine.call cimport Call
+from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
 from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.idempotence import automatic_id

@@ -12,7 +12,8 @@ from headrace.core.node cimport NodeCursor
 from headrace.core.pending cimport NO_SLOT, NOBODY, Place, Record, SlotIndex
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, parse_strict_id, same, wrap_id
-from headrace.engine.engine cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE, Call
+from headrace.engine.call cimport Call
+from headrace.engine.command cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE
 from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.help import reply_help

@@ -5,7 +5,8 @@ from headrace.commands.table import SECOND, command, container
 from headrace.core.group import Consumer, Group
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import NO_SUCH_KEY, CommandError, quoted
 
 _DEFAULT_COUNT = 10

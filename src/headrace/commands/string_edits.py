@@ -8,7 +8,8 @@ from typing import Final
 from headrace.commands.arguments import LONG_MIN, add_floats, add_integers, read_increment
 from headrace.commands.held import note_change, string_at
 from headrace.commands.table import FIRST, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import NOT_AN_INTEGER, CommandError
 from headrace.engine.notifications import Event
 

@@ -8,7 +8,8 @@ from headrace.commands.expiry import has_passed, invalid_expire_time
 from headrace.commands.held import note_change, overwrite, string_at
 from headrace.commands.replies import reply_text, reply_texts
 from headrace.commands.table import ALL, FIRST, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, wrong_arity
 from headrace.engine.notifications import Event
 

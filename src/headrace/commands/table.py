@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.commands.client_hints import key_access
-from headrace.engine.engine import Call, Command
+from headrace.engine.call import Call
+from headrace.engine.command import Command
 
 Handler = Callable[[Call], None]
 

@@ -1,7 +1,8 @@
 """MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands that run as one, or not at all."""
 
 from headrace.commands.table import ALL, command
-from headrace.engine.engine import Call, Flag
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
 
 _CONTROL = Flag.FAST | Flag.LOADING | Flag.STALE | Flag.NO_SCRIPT | Flag.ALLOW_BUSY

@@ -2,7 +2,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.memory cimport Span, byte_t
 from headrace.core.node cimport NodeCursor
-from headrace.core.rax cimport Rax, RaxIterator
+from headrace.core.rax cimport Rax
+from headrace.core.rax_iterator cimport RaxIterator
 from headrace.core.stream_id cimport ID
 
 

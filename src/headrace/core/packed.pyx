@@ -22,7 +22,7 @@ from headrace.core.entry_log cimport EntryLog
 from headrace.core.listpack cimport LP_EMPTY, total_bytes, well_formed
 from headrace.core.memory cimport allocate, block_size, byte_t, release
 from headrace.core.node cimport NodeFacts, live_count, node_well_formed
-from headrace.core.rax cimport RaxIterator
+from headrace.core.rax_iterator cimport RaxIterator
 from headrace.core.stream cimport Stream, last_stored
 from headrace.core.stream_id cimport (
     ID_KEY_SIZE, StreamID, generate_id, is_zero, less, make_id, read_key, same, step_down, wrap_id, write_key,

@@ -11,7 +11,10 @@ in brackets, and ● closes a key; a new line begins below each edge of a node t
 Both walk with a list of what is still to do, so that no depth of the tree is too deep for them.
 """
 
-from headrace.core.rax cimport Node, Rax, child_count, children_of, edges_of, is_compressed, is_key, node_size, value_of
+from headrace.core.rax cimport Rax
+from headrace.core.rax_node cimport (
+    Node, child_count, children_of, edges_of, is_compressed, is_key, node_size, value_of,
+)
 
 cdef str KEY_MARK = "●"
 

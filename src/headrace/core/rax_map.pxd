@@ -1,6 +1,7 @@
 cimport cython
 
-from headrace.core.rax cimport Rax, RaxIterator
+from headrace.core.rax cimport Rax
+from headrace.core.rax_iterator cimport RaxIterator
 
 
 @cython.final

@@ -15,7 +15,8 @@ A call that raises has changed nothing. A value that leaves the map is let go wh
 cimport cython
 
 from headrace.core.memory cimport byte_t
-from headrace.core.rax cimport Rax, RaxIterator
+from headrace.core.rax cimport Rax
+from headrace.core.rax_iterator cimport RaxIterator
 
 from headrace.core.rax_drawing import draw, shape
 

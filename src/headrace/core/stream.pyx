@@ -23,7 +23,7 @@ from headrace.core.node cimport (
     ENTRY_DELETED, NodeCursor, dead_count, live_count, next_entry, open_node, open_node_at_end, previous_entry,
 )
 from headrace.core.pending cimport NO_SLOT
-from headrace.core.rax cimport RaxIterator
+from headrace.core.rax_iterator cimport RaxIterator
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, NewID, StreamID, generate_id, generate_seq, is_zero, less,
     make_id, max_id, parse_new, read_key, same, unwrap_id, wrap_id,

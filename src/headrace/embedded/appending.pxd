@@ -4,7 +4,8 @@ from headrace.core.memory cimport Span, byte_t
 from headrace.core.stream_id cimport ID
 from headrace.embedded.host cimport Host
 from headrace.engine.client cimport Client
-from headrace.engine.engine cimport Call, Command
+from headrace.engine.call cimport Call
+from headrace.engine.command cimport Command
 
 # A name or a value, in `Appender.text`.
 ctypedef struct Piece:

@@ -24,13 +24,16 @@ from headrace.core.memory cimport allocate, reallocate, release
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport generate_id, max_id, same, wrap_id, write_decimal
 from headrace.embedded.line cimport Line
-from headrace.engine.engine cimport DENY_OOM, WRITE, Engine
+from headrace.engine.command cimport DENY_OOM, WRITE
+from headrace.engine.engine cimport Engine
 from headrace.engine.notifications cimport STREAM
+from headrace.engine.waking cimport serve_waiting
 
 from headrace.commands.stream_entries import make_stream_at
 from headrace.core.errors import EntryTooLarge
 from headrace.embedded.errors import Refused
 from headrace.engine.errors import CommandError
+from headrace.engine.pausing import must_wait
 
 cdef enum:
     SPANS_ON_STACK = 64
@@ -102,7 +105,7 @@ cdef class Appender:
         cdef uint64_t before = self.command.nanoseconds
         cdef list argv = [b"XADD", key, b"*", b"", b""]
         engine.read_clocks()
-        if engine.paused_until and engine.must_wait(client, self.counted):
+        if engine.paused_until and must_wait(engine, client, self.counted):
             return None
         self.added = 0
         if engine.find_command(client, argv) is not None:
@@ -111,7 +114,7 @@ cdef class Appender:
                 if engine.pushes:
                     engine.deliver_pushes()
                 if engine.ready:
-                    engine.serve_waiting()
+                    serve_waiting(engine)
             except BaseException:
                 self.host.interrupted()
                 raise

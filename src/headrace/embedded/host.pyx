@@ -25,6 +25,8 @@ from cpython.pythread cimport (
     PyThread_get_thread_ident, PyThread_release_lock,
 )
 
+from headrace.engine.waking cimport ring
+
 from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
 
 
@@ -167,7 +169,7 @@ cdef class Host:
                 self.journal.completed()
             if self.alarm_ms and self.engine.unix_ms() > self.alarm_ms:
                 self.alarm_ms = 0
-                self.engine.ring()
+                ring(self.engine)
             if tick:
                 self.engine.tick()
                 if self.store is not None:

@@ -21,7 +21,7 @@ from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from headrace.engine.categories import CATEGORIES, in_category
-from headrace.engine.engine import Command, Flag
+from headrace.engine.command import Command, Flag
 from headrace.engine.glob import Matcher, matcher
 
 Table = dict[bytes, Command]

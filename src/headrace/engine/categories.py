@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.engine.engine import Command, Flag
+from headrace.engine.command import Command, Flag
 
 # In the order in which Redis lists them.
 CATEGORIES: Final = (

@@ -3,7 +3,7 @@ from typing import final
 
 from headrace.engine.acl_rules import User
 from headrace.engine.channel import Channel
-from headrace.engine.engine import Command
+from headrace.engine.command import Command
 from headrace.engine.keyspace import Database
 from headrace.protocol.reply import ReplyWriter
 

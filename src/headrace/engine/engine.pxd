@@ -1,86 +1,10 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.entry_log cimport NodeLimits
-from headrace.core.stream cimport Stream
 from headrace.engine.client cimport Client
+from headrace.engine.command cimport Command
 from headrace.engine.keyspace cimport Database
 from headrace.engine.stats cimport Stats
-from headrace.protocol.reply cimport ReplyWriter
-
-cpdef enum Flag:
-    WRITE = 1
-    READ = 2
-    DENY_OOM = 4
-    FAST = 8
-    ADMIN = 16
-    BLOCKING = 32
-    NO_AUTH = 64
-    NO_MULTI = 128              # refused inside a transaction
-    IN_MULTI = 256              # executed, not queued, inside a transaction
-    LOADING = 512
-    STALE = 1024
-    PUBSUB = 2048
-    NO_SCRIPT = 4096
-    SKIP_SLOWLOG = 8192
-    MOVABLE_KEYS = 16384
-    ALLOW_BUSY = 32768
-    MAY_REPLICATE = 65536
-    PROTECTED = 131072          # only where the configuration allows it
-    LENGTHY = 262144            # runs what a client wrote, which may never end
-    NO_MANDATORY_KEYS = 524288
-    SKIP_MONITOR = 1048576
-
-cdef enum:
-    LATENCY_BUCKETS = 21        # up to 1, 2, 4 … µs; the last: about a second or more
-
-
-cdef class Command:
-    cdef readonly bytes name            # lower case; of a subcommand, `container|sub`
-    cdef readonly str syntax
-    cdef readonly int arity             # negative: at least so many, the name included
-    cdef readonly int flags
-    cdef readonly object handler        # None: only its subcommands run
-    cdef public tuple access            # how it treats its keys: words of COMMAND INFO, for all keys or for each
-    cdef readonly tuple keys            # first, last, step; None: it has none, or `find_keys` tells
-    cdef readonly object find_keys      # argv -> list of keys, where they move
-    cdef readonly str since
-    cdef readonly str group
-    cdef readonly str summary
-    cdef readonly dict subcommands      # lower-case name -> Command
-    cdef public uint64_t calls
-    cdef public uint64_t rejected
-    cdef public uint64_t failed
-    cdef public uint64_t nanoseconds
-    cdef uint64_t[LATENCY_BUCKETS] took         # calls by how long they took
-
-    cdef void count_call(self, uint64_t nanoseconds) noexcept
-
-
-cdef class Call:
-    cdef readonly Engine engine
-    cdef readonly Client client
-    cdef readonly Command command
-    cdef readonly Database db
-    cdef readonly ReplyWriter reply
-    cdef readonly list argv
-    cdef readonly Py_ssize_t argc
-    cdef readonly int64_t now_ms
-    cdef bint explicit_effects          # the handler said what the effects are; else the command itself is the effect
-
-    cpdef object value(self, Py_ssize_t index)
-    cpdef Stream stream(self, Py_ssize_t index)
-    cpdef int64_t integer(self, Py_ssize_t index, bytes refusal=*) except? -1
-    cpdef int changed(self, int64_t changes=*) except -1
-    cpdef int touch(self, bytes key) except -1
-    cpdef int notify(self, int event_class, bytes event, bytes key) except -1
-    cpdef int signal(self, bytes key) except -1
-    cpdef int create(self, bytes key, object value) except -1
-    cpdef bint delete(self, bytes key) except -1
-    cpdef int emit(self, list argv) except -1
-    cpdef int emit_nothing(self) except -1
-    cpdef bint may_block(self)
-    cpdef int block(self, list keys, bytes kind, int64_t timeout_ms, bint without_key, list argv) except -1
-
 
 cdef class Engine:
     cdef readonly list databases
@@ -140,14 +64,11 @@ cdef class Engine:
     cdef int execute_muted(self, Client client, list argv) except -1
     cdef int mute(self, Client client, size_t written) except -1
     cdef int dispatch(self, Client client, list argv) except -1
-    cdef bint must_wait(self, Client client, Command command)
     cdef int refuse(self, Client client, Command command, bytes text) except -1
     cdef Command find_command(self, Client client, list argv)
     cdef int settle_effects(self) except -1
-    cpdef int serve_waiting(self) except -1
     cpdef int push(self, Client client, bytes message) except -1
     cdef int deliver_pushes(self) except -1
-    cdef bytes forbidding(self, Client client, Command command, list argv)
     cpdef int note_unflushed(self, Client client) except -1
     cpdef int flush_clients(self) except -1
     cpdef object find(self, Database db, bytes key)

@@ -18,27 +18,31 @@ cimport cython
 from cpython.list cimport PyList_GET_SIZE
 
 from headrace.core.clock cimport monotonic_ns, wall_ms
-from headrace.core.stream_id cimport strict_integer
+from headrace.core.stream cimport Stream
+from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
+from headrace.engine.command cimport (
+    ALLOW_BUSY, DENY_OOM, FAST, IN_MULTI, LENGTHY, LOADING, NO_MULTI, PROTECTED, READ, SKIP_SLOWLOG, WRITE, count_call,
+)
 from headrace.engine.notifications cimport (
     EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
 )
+from headrace.engine.refusals cimport debugging_allowed, flags_of, forbidding, unknown_command
+from headrace.engine.waking cimport ring, serve_waiting
 
 import traceback
 from secrets import token_hex
 
-from headrace.engine.errors import INTERNAL_ERROR, NOT_AN_INTEGER, OUT_OF_MEMORY, WRONG_TYPE, CommandError, quoted
+from headrace.engine.errors import BUSY, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.notifications import NO_READERS, READERS
+from headrace.engine.pausing import must_wait
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.staging import Staging
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
 
-
-cdef extern from *:
-    int leading_zeros "__builtin_clzll" (unsigned long long) nogil      # of a number that is not 0
 
 cdef enum:
     SPELLINGS = 4096            # how many ways to write command names are remembered
@@ -47,174 +51,6 @@ cdef enum:
 
 cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command takes
 
-# What WAIT and WAITAOF wait for; every other kind but the next is a type of value.
-REPLICAS = b"replicas"
-DISK = b"disk"
-# What a client waits for that has not found its password several times: the answer.
-FAILED_LOGIN = b"failed-login"
-WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
-
-BUSY = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-
-# What a client of RESP2 may do while messages come in between its replies.
-cdef frozenset WHILE_SUBSCRIBED = frozenset((
-    b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe", b"ping", b"quit",
-    b"reset",
-))
-
-cdef bytes DEBUG_NOT_ALLOWED = (
-    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
-    b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
-)
-
-
-# --- commands --------------------------------------------------------------------------------------------------
-
-@cython.final
-cdef class Command:
-    """What a command is called, takes and does, and how often it did."""
-
-    def __init__(self, name: bytes, handler, *, syntax: str, arity: int, flags: int, keys=None, find_keys=None,
-                 since: str = "1.0.0", group: str = "generic", summary: str = ""):
-        self.name = name
-        self.handler = handler
-        self.syntax = syntax
-        self.arity = arity
-        self.flags = flags
-        self.keys = keys
-        self.find_keys = find_keys
-        self.since = since
-        self.group = group
-        self.summary = summary
-        self.subcommands = {}
-        self.access = ()
-        self.forget_calls()
-
-    cdef void count_call(self, uint64_t nanoseconds) noexcept:
-        cdef uint64_t above = (nanoseconds - 1) >> 10 if nanoseconds else 0
-        cdef int bucket = 64 - leading_zeros(above) if above else 0
-        self.calls += 1
-        self.nanoseconds += nanoseconds
-        self.took[bucket if bucket < LATENCY_BUCKETS else LATENCY_BUCKETS - 1] += 1
-
-    def latencies(self) -> list[tuple[int, int]]:
-        """List how many calls took at most 1, 2, 4 … times 1,024 ns."""
-        cdef uint64_t calls = 0
-        counts = []
-        for bucket in range(LATENCY_BUCKETS):
-            calls += self.took[bucket]
-            counts.append((1024 << bucket, calls))
-        return counts
-
-    def forget_calls(self) -> None:
-        """Begin to count calls again."""
-        self.calls = self.rejected = self.failed = self.nanoseconds = 0
-        for bucket in range(LATENCY_BUCKETS):
-            self.took[bucket] = 0
-
-    def accepts(self, arguments: int) -> bool:
-        """Tell whether a request of so many arguments, the name included, is one of this command."""
-        return arguments == self.arity if self.arity >= 0 else arguments >= -self.arity
-
-    def keys_in(self, argv: list) -> list:
-        """List the keys that a request names."""
-        if self.find_keys is not None:
-            return self.find_keys(argv)
-        if self.keys is None:
-            return []
-        first, last, step = self.keys
-        return argv[first:(last if last >= 0 else len(argv) + last) + 1:step]
-
-
-# --- one call --------------------------------------------------------------------------------------------------
-
-@cython.final
-@cython.no_gc
-@cython.freelist(16)
-cdef class Call:
-    """One command that runs: its arguments, its client, its reply, and what it does to the data."""
-
-    cpdef object value(self, Py_ssize_t index):
-        """The value of the key at an argument, or None."""
-        return self.engine.find(self.db, <bytes>self.argv[index])
-
-    cpdef Stream stream(self, Py_ssize_t index):
-        """The stream of the key at an argument, or None; refuses any other type."""
-        cdef object value = self.engine.find(self.db, <bytes>self.argv[index])
-        if value is not None and type(value) is not Stream:
-            raise CommandError(WRONG_TYPE)
-        return <Stream>value
-
-    cpdef int64_t integer(self, Py_ssize_t index, bytes refusal=NOT_AN_INTEGER) except? -1:
-        """The argument as a signed 64-bit integer in its canonical spelling."""
-        cdef bytes text = <bytes>self.argv[index]
-        cdef int64_t value
-        if not strict_integer(text, len(text), &value):
-            raise CommandError(refusal)
-        return value
-
-    cpdef int changed(self, int64_t changes=1) except -1:
-        """Note changes to the data; without any, a command has no effects."""
-        self.engine.dirty += changes
-        return 0
-
-    cpdef int touch(self, bytes key) except -1:
-        """Fail the transactions that watch the key."""
-        return self.engine.touch_key(self.db, key)
-
-    cpdef int notify(self, int event_class, bytes event, bytes key) except -1:
-        """Publish what happened to a key, where somebody wants to know."""
-        if self.engine.event_classes & event_class:
-            self.engine.announce(self.db, event_class, event, key)
-        return 0
-
-    cpdef int signal(self, bytes key) except -1:
-        """Let those who wait for the key look at it when this command is over."""
-        return self.engine.signal_key(self.db, key)
-
-    cpdef int create(self, bytes key, object value) except -1:
-        """Give a key a value, whether it has one or not."""
-        if self.engine.event_classes & (NEW | OVERWRITTEN | TYPE_CHANGED):
-            self.engine.announce_value(self.db, key, self.db.values.get(key), value)
-        self.db.put(key, value)
-        self.db.note_access(key, self.engine.second)
-        return self.engine.signal_key(self.db, key)
-
-    cpdef bint delete(self, bytes key) except -1:
-        """Remove a key; False where there is none."""
-        if self.engine.find(self.db, key) is None:
-            return False
-        self.db.take(key)
-        self.engine.touch_key(self.db, key)
-        self.engine.signal_key(self.db, key)
-        return True
-
-    cpdef int emit(self, list argv) except -1:
-        """Note an effect, in place of the command itself."""
-        self.explicit_effects = True
-        if self.engine.effect_sink is not None:
-            self.engine.effects.append((self.db.number, argv))
-        return 0
-
-    cpdef int emit_nothing(self) except -1:
-        """What changed need not be repeated."""
-        self.explicit_effects = True
-        return 0
-
-    cpdef bint may_block(self):
-        """Whether a reply may be kept waiting: not inside a transaction, nor when effects are replayed."""
-        return not self.client.executing and not self.engine.loading
-
-    cpdef int block(self, list keys, bytes kind, int64_t timeout_ms, bint without_key, list argv) except -1:
-        """Answer later: run `argv` again when a key is ready, or answer nothing after the timeout (0: never)."""
-        cdef int64_t deadline = self.now_ms + timeout_ms if timeout_ms else 0
-        if self.client.retrying:
-            deadline = self.client.wait.deadline
-        self.engine.waiting.enter(self.client, Wait(self.db, argv, keys, kind, without_key, deadline))
-        return 0
-
-
-# --- the engine ------------------------------------------------------------------------------------------------
 
 @cython.final
 cdef class Engine:
@@ -365,7 +201,7 @@ cdef class Engine:
         if self.pushes:
             self.deliver_pushes()
         if self.ready and self.busy is None:
-            self.serve_waiting()
+            serve_waiting(self)
         return self.note_unflushed(client)      # behind those who waited for what it did
 
     cdef int execute_muted(self, Client client, list argv) except -1:
@@ -395,7 +231,7 @@ cdef class Engine:
         if self.clock is None:
             self.now_ms = (<int64_t>self.clock_ns + self.wall_offset_ns) // 1000000
         client.active_ms = self.now_ms
-        if self.paused_until and self.must_wait(client, command):
+        if self.paused_until and must_wait(self, client, command):
             client.postponed = argv
             self.postponed[client] = None
             return 0
@@ -412,48 +248,7 @@ cdef class Engine:
             return 0
         return self.run(client, command, argv)
 
-    # --- pausing -----------------------------------------------------------------------------------------------
-
-    def pause(self, until_ms: int, writes_only: bool) -> None:
-        """Hold commands back up to a time; of two pauses, the longer and the stricter counts."""
-        if self.paused_until <= self.now_ms:
-            self.paused_writes_only = writes_only
-        self.paused_writes_only = self.paused_writes_only and writes_only
-        self.paused_until = max(self.paused_until, until_ms)
-        self.waiting.wake_at(self.paused_until)
-
-    cdef bint must_wait(self, Client client, Command command):
-        """Whether CLIENT PAUSE holds a command back."""
-        cdef Command queued
-        if self.now_ms >= self.paused_until:
-            return False
-        if not self.paused_writes_only or command.flags & (WRITE | MAY_REPLICATE):
-            return True
-        if command.name == b"exec" and client.queue is not None:
-            for queued, _ in client.queue:
-                if queued.flags & (WRITE | MAY_REPLICATE):
-                    return True
-        return False
-
-    def unpause(self) -> None:
-        """End a pause; what it held back runs as soon as the command that ends it is over."""
-        self.paused_until = 0
-        if self.postponed:
-            self.waiting.wake_at(self.now_ms)
-
-    def run_postponed(self) -> None:
-        """Run what CLIENT PAUSE held back, first come first."""
-        cdef Client client
-        self.paused_until = 0
-        postponed = self.postponed
-        self.postponed = {}
-        for client in postponed:
-            argv = client.postponed
-            if argv is None:
-                continue                # one of the others has killed it
-            client.postponed = None
-            self.execute(client, argv)
-            client.channel.resume()
+    # --- finding and refusing ----------------------------------------------------------------------------------
 
     cdef Command find_command(self, Client client, list argv):
         """The command that a request names, or None after refusing it."""
@@ -490,11 +285,11 @@ cdef class Engine:
         if (argc != command.arity) if command.arity >= 0 else (argc < -command.arity):
             self.refuse(client, command, b"ERR wrong number of arguments for '%s' command" % command.name)
             return None
-        if command.flags & PROTECTED and not self.debugging_allowed(client):
+        if command.flags & PROTECTED and not debugging_allowed(self, client):
             self.refuse(client, command, DEBUG_NOT_ALLOWED)
             return None
         if client.guarded:
-            refusal = self.forbidding(client, command, argv)
+            refusal = forbidding(self, client, command, argv)
             if refusal is not None:
                 self.refuse(client, command, refusal)
                 return None
@@ -545,25 +340,7 @@ cdef class Engine:
         if self.pushes:
             self.deliver_pushes()
         client.channel.resume()
-        self.ring()
-
-    cdef bytes forbidding(self, Client client, Command command, list argv):
-        """Why a client may not run a command, or None."""
-        if not client.authenticated and not command.flags & NO_AUTH:
-            return b"NOAUTH Authentication required."
-        if not client.user.unlimited:
-            refusal = self.users.refuse(client, command, argv)
-            if refusal is not None:
-                return refusal
-        if client.subscribed and client.reply.protocol == 2 and command.name not in WHILE_SUBSCRIBED:
-            return (b"ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "
-                    b"in this context" % command.name)
-        return None
-
-    def debugging_allowed(self, client: Client) -> bool:
-        """Tell whether `enable-debug-command` lets a client run what is protected."""
-        allowed = self.config["enable-debug-command"]
-        return allowed == "yes" or (allowed == "local" and client.is_local)
+        ring(self)
 
     cdef int refuse(self, Client client, Command command, bytes text) except -1:
         """Answer an error for a command that was not run."""
@@ -626,7 +403,7 @@ cdef class Engine:
             return 0                    # it waits, and is counted when it is served; or it ran, and was, before
         self.clock_ns = monotonic_ns()
         took = self.clock_ns - began
-        command.count_call(took)
+        count_call(command, took)
         if client.reply.errors != errors:
             command.failed += 1
         self.stats.commands += 1
@@ -777,108 +554,8 @@ cdef class Engine:
         if self.staging.batches:
             self.staging.expire(self.now_ms - 1000 * self.config["headrace-stage-ttl"])
         if self.ready:
-            self.serve_waiting()
+            serve_waiting(self)
         self.flush_clients()
-
-    # --- waiting clients ---------------------------------------------------------------------------------------
-
-    cpdef int serve_waiting(self) except -1:
-        """Let the clients that wait for a ready key run their command again, first come first served."""
-        cdef Database db
-        cdef bytes key
-        cdef Client client
-        while self.ready:
-            ready = self.ready
-            self.ready = []
-            self.ready_set = {}
-            for db, key in ready:
-                queue = db.waiting.get(key)
-                if queue is None:
-                    continue
-                self.read_clocks()
-                for client in list(queue):
-                    if client.wait is None:
-                        continue
-                    # Looked up for each: the one before may have taken the last element of a list, and who comes
-                    # after it keeps its turn.
-                    kind = kind_of(self.peek(db, key))
-                    if client.wait.kind == kind or client.wait.without_key:
-                        self.retry(client)
-        return 0
-
-    def retry(self, client: Client) -> None:
-        """Run a blocked client's command again; it may block again, with the deadline it had."""
-        cdef size_t written = client.reply.written()
-        wait = client.wait
-        client.retrying = True
-        try:
-            found = self.find_command(client, wait.argv)
-            if found is not None:
-                self.run(client, found, wait.argv)
-        finally:
-            client.retrying = False
-        if client.wait is wait:
-            self.mute(client, written)
-            client.channel.flush()              # before anything else: it waits
-            self.waiting.leave(client)
-            client.channel.resume()
-        if self.pushes:
-            self.deliver_pushes()
-
-    def disk_has_more(self) -> None:
-        """Let those look again who wait for the disk."""
-        cdef Client client
-        for client in [client for client in self.waiting.clients if client.wait.kind == DISK]:
-            self.retry(client)
-        if self.depth == 0:             # else a command goes on, and its client's turn to be flushed comes later
-            self.flush_clients()
-
-    def disown_replies(self, error: int) -> None:
-        """The disk refused effects that replies which have not left yet may tell of: let their clients know."""
-        cdef Client client
-        for client in self.unflushed:
-            if client.reply.written():
-                client.channel.disown(error)
-
-    def ring(self) -> None:
-        """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
-        if self.busy is not None:
-            return                      # the end of that will ring
-        self.read_clocks()
-        if (self.paused_until or self.postponed) and self.now_ms >= self.paused_until:
-            self.run_postponed()
-        clients, keys = self.waiting.due(self.now_ms)
-        for client in clients:
-            # One that was served and waits again with the same deadline is due twice.
-            if client.wait is not None and 0 < client.wait.deadline <= self.now_ms:
-                self.release(client, None)
-        for db, key in keys:
-            self.signal_key(db, key)
-        self.serve_waiting()
-        self.flush_clients()
-
-    def release(self, client: Client, error: bytes | None) -> None:
-        """End a wait without serving it: with an error, or with nothing, as after a timeout."""
-        cdef size_t written = client.reply.written()
-        cdef bytes kind = client.wait.kind
-        self.waiting.leave(client)
-        if error is None and kind == REPLICAS:
-            client.reply.integer(0)
-        elif error is None and kind == DISK:
-            client.reply.array(2)
-            client.reply.integer(self.persistence.appends and self.persistence.synced >= client.awaited_position)
-            client.reply.integer(0)
-        elif kind == FAILED_LOGIN:
-            client.reply.error(WRONG_PASSWORD)
-            self.stats.count_error(WRONG_PASSWORD)
-        elif error is None:
-            client.reply.null_array()
-        else:
-            client.reply.error(error)
-            self.stats.count_error(error)
-        self.mute(client, written)
-        self.note_unflushed(client)
-        client.channel.resume()
 
     # --- messages and replies ----------------------------------------------------------------------------------
 
@@ -905,6 +582,13 @@ cdef class Engine:
             self.unflushed.append(client)
         return 0
 
+    def disown_replies(self, error: int) -> None:
+        """The disk refused effects that replies which have not left yet may tell of: let their clients know."""
+        cdef Client client
+        for client in self.unflushed:
+            if client.reply.written():
+                client.channel.disown(error)
+
     cpdef int flush_clients(self) except -1:
         """Let every client that has replies send them."""
         cdef Client client
@@ -923,16 +607,6 @@ def print_failure(name: bytes, bug: Exception) -> None:
     traceback.print_exception(bug)
 
 
-cdef int flags_of(Client client, Command command):
-    """The flags of a command; of EXEC, also those of what it is to run: what was queued in good times counts now."""
-    cdef int flags = command.flags
-    cdef Command queued
-    if command.name == b"exec" and client.queue is not None:
-        for queued, _ in client.queue:
-            flags |= queued.flags
-    return flags
-
-
 cdef bint runs_script(Client client, Command command):
     """Whether a command that may be lengthy is: EXEC is if it has to run another that is."""
     cdef Command queued
@@ -942,16 +616,3 @@ cdef bint runs_script(Client client, Command command):
         if queued.flags & LENGTHY:
             return True
     return False
-
-
-cdef bytes unknown_command(list argv):
-    """Name the command and the beginning of its arguments, each at most 128 bytes as Redis shows them."""
-    cdef list shown = []
-    cdef Py_ssize_t room = 128
-    for argument in argv[1:]:
-        if room <= 0:
-            break
-        text = b"'%s' " % quoted(argument)[:room]
-        shown.append(text)
-        room -= len(text)
-    return b"ERR unknown command '%s', with args beginning with: %s" % (quoted(argv[0])[:128], b"".join(shown))

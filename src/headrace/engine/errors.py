@@ -15,6 +15,12 @@ WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value
 NO_SUCH_KEY = b"ERR no such key"
 INTERNAL_ERROR = b"ERR internal error: the server's log says what went wrong"
 OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
+WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
+BUSY = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+DEBUG_NOT_ALLOWED = (
+    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
 
 
 def quoted(text: bytes) -> bytes:

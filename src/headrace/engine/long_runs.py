@@ -15,7 +15,8 @@ from typing import Any
 from greenlet import greenlet
 
 from headrace.engine.client import Client
-from headrace.engine.engine import Command, Engine
+from headrace.engine.command import Command
+from headrace.engine.engine import Engine
 
 Soon = Callable[[Callable[[], None]], Any]
 

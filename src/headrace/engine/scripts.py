@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Any, Final
 
+from headrace.engine.call import Call
 from headrace.engine.client import Client
-from headrace.engine.engine import Call, Engine, Flag
+from headrace.engine.command import Flag
+from headrace.engine.engine import Engine
 from headrace.engine.errors import OUT_OF_MEMORY, CommandError
 from headrace.engine.lua_sandbox import LuaSandbox, ScriptFailed, ScriptKilled, ScriptRefusal
 from headrace.engine.lua_values import ReplyReader

@@ -20,7 +20,8 @@ from headrace.engine.acl_log import AclLog
 from headrace.engine.acl_rules import BadRule, Denial, Reason, User
 from headrace.engine.client import Client
 from headrace.engine.client_line import describe
-from headrace.engine.engine import Command, Engine
+from headrace.engine.command import Command
+from headrace.engine.engine import Engine
 from headrace.engine.pubsub import Kind, held_by
 
 DEFAULT: Final = b"default"

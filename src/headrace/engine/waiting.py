@@ -16,6 +16,12 @@ from typing import TypeAlias
 from headrace.engine.client import Client, Wait
 from headrace.engine.keyspace import Database
 
+# What WAIT and WAITAOF wait for; every other kind but the next is a type of value.
+REPLICAS = b"replicas"
+DISK = b"disk"
+# What a client waits for that has not found its password several times: the answer.
+FAILED_LOGIN = b"failed-login"
+
 Alarmed: TypeAlias = Client | tuple[Database, bytes] | None
 
 

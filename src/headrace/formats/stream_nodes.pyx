@@ -9,7 +9,7 @@ from libc.stdint cimport uint64_t
 from headrace.core.entry_log cimport EntryLog
 from headrace.core.listpack cimport total_bytes
 from headrace.core.memory cimport byte_t
-from headrace.core.rax cimport RaxIterator
+from headrace.core.rax_iterator cimport RaxIterator
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID_KEY_SIZE, read_key
 from headrace.formats.rdb_primitives cimport RdbReader, RdbWriter

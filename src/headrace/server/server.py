@@ -30,6 +30,7 @@ from headrace.engine.long_runs import LongRuns
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.settings import SettingRefused
 from headrace.engine.users import BadUsers
+from headrace.engine.waking import ring
 from headrace.server import redis_conf
 from headrace.server.connection import Connection, Limits
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
@@ -275,7 +276,7 @@ class Server:
         if self._alarm is not None:
             self._alarm.cancel()
         delay_ms = max(when_ms - self.engine.unix_ms(), 0) + 1
-        self._alarm = self._loop.call_later(delay_ms / 1000, self.engine.ring)
+        self._alarm = self._loop.call_later(delay_ms / 1000, ring, self.engine)
 
     def _tick(self) -> None:
         self._loop.call_later(1 / self.config["hz"], self._tick)

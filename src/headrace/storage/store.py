@@ -26,6 +26,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.persistence import Persistence, Progress
 from headrace.engine.settings import SettingRefused
+from headrace.engine.waking import disk_has_more
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
 from headrace.storage.directory import DataDirectory, explained
@@ -479,7 +480,7 @@ class Store(Persistence):
         return self.journal.synced
 
     def _synced(self) -> None:
-        self.engine.disk_has_more()
+        disk_has_more(self.engine)
 
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO persistence, but for those of the loading that goes on."""

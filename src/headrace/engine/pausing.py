@@ -1,0 +1,57 @@
+"""CLIENT PAUSE: commands that are held back until a time, and run then in the order they came.
+
+    engine.paused_until    Unix ms; 0: not paused. Asked for every command, so that it stands in the engine
+    engine.postponed       the clients whose request waits; each has it in `client.postponed`
+
+Of two pauses, the longer and the stricter counts.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.engine.command import Flag
+
+if TYPE_CHECKING:
+    from headrace.engine.client import Client
+    from headrace.engine.command import Command
+    from headrace.engine.engine import Engine
+
+CHANGES = Flag.WRITE | Flag.MAY_REPLICATE
+
+
+def pause(engine: "Engine", until_ms: int, *, writes_only: bool) -> None:
+    """Hold commands back up to a time."""
+    if engine.paused_until <= engine.now_ms:
+        engine.paused_writes_only = writes_only
+    engine.paused_writes_only = engine.paused_writes_only and writes_only
+    engine.paused_until = max(engine.paused_until, until_ms)
+    engine.waiting.wake_at(engine.paused_until)
+
+
+def must_wait(engine: "Engine", client: "Client", command: "Command") -> bool:
+    """Tell whether a pause holds a command back."""
+    if engine.now_ms >= engine.paused_until:
+        return False
+    if not engine.paused_writes_only or command.flags & CHANGES:
+        return True
+    return command.name == b"exec" and any(queued.flags & CHANGES for queued, _ in client.queue or ())
+
+
+def unpause(engine: "Engine") -> None:
+    """End a pause; what it held back runs as soon as the command that ends it is over."""
+    engine.paused_until = 0
+    if engine.postponed:
+        engine.waiting.wake_at(engine.now_ms)
+
+
+def run_postponed(engine: "Engine") -> None:
+    """Run what a pause held back, first come first."""
+    engine.paused_until = 0
+    clients = list(engine.postponed)
+    engine.postponed.clear()
+    for client in clients:
+        argv = client.postponed
+        if argv is None:
+            continue  # one of the others has killed it
+        client.postponed = None
+        engine.execute(client, argv)
+        client.channel.resume()

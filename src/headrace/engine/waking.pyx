@@ -1,0 +1,115 @@
+# cython: nonecheck=True
+"""Ending waits: clients whose key is ready run their command again, others are let go when their time is up.
+
+    a command marks keys ready ─► serve_waiting    their clients, first come first served, run their command again
+    an alarm of the WaitingRoom ─► ring            deadlines, keys to look at again, the end of a pause
+    the disk has more           ─► disk_has_more   who waits for it looks again
+    CLIENT UNBLOCK, a deadline  ─► release         no more waiting
+
+`engine/waiting` knows who waits for what; here is what happens when it comes.
+"""
+
+from headrace.engine.client cimport Client
+from headrace.engine.keyspace cimport Database
+
+from headrace.engine.errors import WRONG_PASSWORD
+from headrace.engine.pausing import run_postponed
+from headrace.engine.values import kind_of
+from headrace.engine.waiting import DISK, FAILED_LOGIN, REPLICAS
+
+
+cpdef int serve_waiting(Engine engine) except -1:
+    """Let the clients that wait for a ready key run their command again, first come first served."""
+    cdef Database db
+    cdef bytes key
+    cdef Client client
+    while engine.ready:
+        ready = engine.ready
+        engine.ready = []
+        engine.ready_set = {}
+        for db, key in ready:
+            queue = db.waiting.get(key)
+            if queue is None:
+                continue
+            engine.read_clocks()
+            for client in list(queue):
+                if client.wait is None:
+                    continue
+                # Looked up for each: the one before may have taken the last element of a list, and who comes
+                # after it keeps its turn.
+                kind = kind_of(engine.peek(db, key))
+                if client.wait.kind == kind or client.wait.without_key:
+                    retry(engine, client)
+    return 0
+
+
+def retry(engine: Engine, client: Client) -> None:
+    """Run a blocked client's command again; it may block again, with the deadline it had."""
+    cdef size_t written = client.reply.written()
+    wait = client.wait
+    client.retrying = True
+    try:
+        found = engine.find_command(client, wait.argv)
+        if found is not None:
+            engine.run(client, found, wait.argv)
+    finally:
+        client.retrying = False
+    if client.wait is wait:
+        engine.mute(client, written)
+        client.channel.flush()          # before anything else: it waits
+        engine.waiting.leave(client)
+        client.channel.resume()
+    if engine.pushes:
+        engine.deliver_pushes()
+
+
+def disk_has_more(engine: Engine) -> None:
+    """Let those look again who wait for the disk."""
+    cdef Client client
+    for client in [client for client in engine.waiting.clients if client.wait.kind == DISK]:
+        retry(engine, client)
+    if engine.depth == 0:           # else a command goes on, and its client's turn to be flushed comes later
+        engine.flush_clients()
+
+
+cpdef int ring(Engine engine) except -1:
+    """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
+    if engine.busy is not None:
+        return 0                    # the end of that will ring
+    engine.read_clocks()
+    if (engine.paused_until or engine.postponed) and engine.now_ms >= engine.paused_until:
+        run_postponed(engine)
+    clients, keys = engine.waiting.due(engine.now_ms)
+    for client in clients:
+        # One that was served and waits again with the same deadline is due twice.
+        if client.wait is not None and 0 < client.wait.deadline <= engine.now_ms:
+            release(engine, client, None)
+    for db, key in keys:
+        engine.signal_key(db, key)
+    serve_waiting(engine)
+    engine.flush_clients()
+    return 0
+
+
+def release(engine: Engine, client: Client, error: bytes | None) -> None:
+    """End a wait without serving it: with an error, or with nothing, as after a timeout."""
+    cdef size_t written = client.reply.written()
+    cdef bytes kind = client.wait.kind
+    engine.waiting.leave(client)
+    if error is None and kind == REPLICAS:
+        client.reply.integer(0)
+    elif error is None and kind == DISK:
+        client.reply.array(2)
+        client.reply.integer(engine.persistence.appends and engine.persistence.synced >= client.awaited_position)
+        client.reply.integer(0)
+    elif kind == FAILED_LOGIN:
+        client.reply.error(WRONG_PASSWORD)
+        engine.stats.count_error(WRONG_PASSWORD)
+    elif error is None:
+        client.reply.null_array()
+    else:
+        client.reply.error(error)
+        engine.stats.count_error(error)
+    engine.mute(client, written)
+    engine.note_unflushed(client)
+    client.channel.resume()
