@@ -320,6 +320,34 @@ def test_latest_is_pinned_by_the_group(server: redis.Redis) -> None:
     assert query.batch() == expected
 
 
+@pytest.mark.parametrize("starting", ["latest", "earliest", "(1-0"])
+def test_a_first_batch_that_is_repeated_begins_where_it_began(server: redis.Redis, starting: str) -> None:
+    """Spark journals only its end, and asks a new process where it begins: by then "latest" is later."""
+    add(server, "1-0")
+    query = Query(server, startingId=starting)
+    start = query.reader.initialOffset()
+    expected = [("s", "1-0")] if starting == "earliest" else []
+    expected += add(server, "2-0", "3-0")
+    end = json.loads(json.dumps(query.reader.latestOffset(start, query.reader.getDefaultReadLimit())))
+    later = add(server, "4-0")
+    query.begin()
+    assert list(query.rows(query.reader.initialOffset(), end)) == expected
+    query.checkpoint.append(end)
+    query.begin()
+    assert query.batch() == later
+    assert query.batch() == []
+
+
+def test_what_is_trimmed_before_a_first_batch_is_repeated_is_missed(server: redis.Redis) -> None:
+    add(server, "1-0", "2-0", "3-0")
+    query = Query(server)
+    end = query.reader.latestOffset(query.reader.initialOffset(), query.reader.getDefaultReadLimit())
+    server.xtrim("s", maxlen=1, approximate=False)
+    query.begin()
+    with pytest.raises(DataLost, match=r"2 entries were trimmed or deleted from stream 's' after 0-0"):
+        list(query.rows(query.reader.initialOffset(), end))
+
+
 def test_progress_is_visible_as_a_group(server: redis.Redis) -> None:
     add(server, *(f"{n}-0" for n in range(1, 11)))
     query = Query(server, group="spark", maxEntriesPerTrigger="4")

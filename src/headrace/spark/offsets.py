@@ -9,17 +9,24 @@
 A stream that was deleted and made anew may begin with smaller IDs: `"life": n` counts how often that was seen. What
 lies between two marks of one life is a range of IDs; from one life to the next it is everything up to the new mark.
 
+    {"0": {…}, "from": {"0": {…}}}
+
+Spark journals where a batch ends, and asks for the beginning of the first one again when that has failed: by then
+"latest" is later. So the end of a first batch also says where it began.
+
 Spark compares offsets as texts, so that servers and keys are always in the same order.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.streams import StreamState
 
 Place = tuple[int, bytes]
 """A stream: which server, which key."""
+
+_FROM: Final = "from"
 
 
 @dataclass(frozen=True)
@@ -65,5 +72,16 @@ def from_json(offset: dict[str, Any]) -> dict[Place, Mark]:
             StreamID.parse(entry["id"]), entry.get("added"), entry.get("life", 0)
         )
         for server, keys in offset.items()
+        if server != _FROM
         for key, entry in keys.items()
     }
+
+
+def with_beginning(end: dict[str, Any], start: dict[str, Any]) -> dict[str, Any]:
+    """Return the end of a first batch, which says where the batch began."""
+    return {**end, _FROM: start}
+
+
+def beginning_of(end: dict[str, Any]) -> dict[str, Any] | None:
+    """Return where the first batch began that ends here; None where the offset does not say."""
+    return end.get(_FROM)

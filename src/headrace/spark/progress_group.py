@@ -3,8 +3,8 @@
 Nothing is ever delivered through the group, so nothing is pending: what lies up to its last ID is acknowledged, what
 lies behind is not, and `lag` is what the query has still to read.
 
-The group also pins `startingId=latest`. Spark asks for the first offset again when the first batch has failed, and by
-then "latest" is later: the group remembers what it was.
+The group also pins `startingId=latest` from the moment that it is made: a query that dies before its first batch is
+journaled, or gets a new checkpoint, goes on from there. (Once the batch is journaled, `offsets` remembers.)
 
 Both commands may be repeated, and are, while the server is away: a query that survives a restart in its reads must not
 die of publishing how far it is.

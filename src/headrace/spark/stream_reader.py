@@ -6,7 +6,8 @@
     commit(end)                  the group is moved; Spark calls it one batch late
 
 One process of the driver runs all but `read`, for the life of a query. Spark asks for the initial offset twice, and
-once more in a new process when the first batch did not succeed: it is remembered here, and "latest" by the group.
+once more in a new process when the first batch did not succeed: it is remembered here, and in the offset that Spark
+journals before it runs that batch.
 
 Streams that appear later (of a pattern, or named and not there yet) are read from where the options say; from their
 beginning, where those say "latest".
@@ -31,7 +32,7 @@ from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
 from headrace.spark.losses import LossWatch, lost_between, report_loss
-from headrace.spark.offsets import Mark, Place, from_json, to_json
+from headrace.spark.offsets import Mark, Place, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.progress_group import ProgressGroup
@@ -82,7 +83,8 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return how far the next batch goes."""
         marks = from_json(start)
-        if not self._worth_a_look(marks):
+        first = self._is_initial(start)
+        if not self._worth_a_look(marks) and not first:
             return start
         if self._known is None:
             resolve = self._connections.resolve
@@ -100,10 +102,14 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A stream made anew that the limit leaves nothing of stays where it was.
             if place in marks and end.life != marks[place].life and end.id == MIN_ID:
                 ends[place] = marks[place]
-        return to_json(ends)
+        if first:
+            return with_beginning(to_json(ends), start)
+        return start if ends == marks else to_json(ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Divide what lies between two offsets."""
+        if self._is_initial(start):
+            start = beginning_of(end) or start
         begins, ends = from_json(start), from_json(end)
         ranges: dict[Place, tuple[Mark, Mark]] = {}
         for place, mark in ends.items():
@@ -140,6 +146,10 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._group is not None:
             for (server, key), mark in from_json(end).items():
                 self._group.publish(self._connections.server(server), key, mark)
+
+    def _is_initial(self, start: dict[str, Any]) -> bool:
+        """Whether a batch that begins here is the first of its query."""
+        return self._initial is not None and start == to_json(self._initial)
 
     def _worth_a_look(self, marks: dict[Place, Mark]) -> bool:
         """Whether there may be anything new; asked some 90 times a second by an idle query."""
