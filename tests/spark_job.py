@@ -10,17 +10,20 @@ in:1 ─┼─► out:1
 import sys
 from pathlib import Path
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_queries import may_be_started_again
 from spark_sessions import start_spark
 
 
 def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) -> list[StreamingQuery]:
     """Start both queries; `once`, until everything that is there is copied."""
+    patient = {"retryTimeout": 120}  # longer than a server may be away
     source = (
         spark.readStream.format("headrace")
-        .options(url=url, keys="in:*", startingId="earliest", maxEntriesPerTrigger=3000, minPartitions=3)
+        .options(url=url, keys="in:*", startingId="earliest", maxEntriesPerTrigger=3000, minPartitions=3, **patient)
         .schema("_key string, _id string, n long")
         .load()
     )
@@ -28,7 +31,7 @@ def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) 
     copied = source.selectExpr("replace(_key, 'in:', 'out:') AS out", "n")
     return [
         copied.writeStream.format("headrace")
-        .options(url=url, keyColumn="out", checkpointLocation=str(directory / "to-streams"))
+        .options(url=url, keyColumn="out", checkpointLocation=str(directory / "to-streams"), **patient)
         .trigger(**trigger)
         .start(),
         source.writeStream.format("parquet")
@@ -39,13 +42,21 @@ def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) 
 
 
 def main(url: str, directory: Path, master: str) -> None:
-    """Copy until one of the queries fails."""
+    """Copy until a query fails for a reason that starting it again does not mend."""
     # A task whose process was killed is run again, and executors are started again however many were killed.
     endless = {"spark.task.maxFailures": "20", "spark.deploy.maxExecutorRetries": "-1"}
     spark = start_spark(directory, master, **endless)
-    start_copies(spark, url, directory, once=False)
-    print("running", flush=True)
-    spark.streams.awaitAnyTermination()
+    while True:
+        queries = start_copies(spark, url, directory, once=False)
+        try:
+            spark.streams.awaitAnyTermination()
+        except StreamingQueryException as failed:
+            if not may_be_started_again(str(failed)):
+                raise
+            print("started again:", str(failed)[-300:], flush=True)
+        for query in queries:
+            query.stop()
+        spark.streams.resetTerminated()
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ def restartable(tmp_path: Path) -> Iterator[Callable[[], redis.Redis]]:
         if running:
             running[-1].send_signal(signal.SIGKILL)
             running[-1].wait(10)
-        command = [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port), "--appendonly", "yes"]
+        command = [sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port)]
+        command += ["--appendonly", "yes", "--appendfsync", "always"]
         running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL))
         wait_for(running[-1], client)
         return client
