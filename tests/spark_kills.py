@@ -3,8 +3,8 @@
     Producer ──► in:0, in:1 ──► Job: spark_job.py, a process group of its own ──► out:0, out:1, Parquet
                  the server                 driver, executors, Python workers
 
-The producer sends what was not acknowledged again, under the same idempotent ID (IDMP), and what was acknowledged never:
-an entry that a server loses, or has twice, stays missing or stays twice.
+What was not acknowledged the producer sends again, under the same idempotent ID (IDMP), and what was acknowledged
+never: an entry that a server loses, or has twice, stays missing or stays twice.
 """
 
 import contextlib
@@ -23,11 +23,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 import spark_job
+from campaign import LONG
 from spark_frames import url_of
 from spark_queries import may_be_started_again
 
 KEYS = ("in:0", "in:1")
-PATIENCE_S = 300
+PATIENCE_S = 900 if LONG else 300  # a campaign has a machine to itself as seldom as anybody
 
 # What runs tasks: Python workers, and the executors that start them where those are processes of their own.
 WORKER, EXECUTOR = b"pyspark.daemon", b"CoarseGrainedExecutorBackend"

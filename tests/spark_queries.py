@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 ATTEMPTS = 6
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 SPARKS_OWN = ("failed to connect back", "Task serialization failed: java.lang.IllegalStateException: Illegal size")

@@ -19,6 +19,13 @@ def url(headrace_server: redis.Redis) -> str:
     return url_of(headrace_server)
 
 
+@pytest.fixture(params=["headrace", "redis"])
+def server(request: pytest.FixtureRequest) -> redis.Redis:
+    """A client of an empty server: ours, then the original."""
+    client: redis.Redis = request.getfixturevalue(f"{request.param}_server")
+    return client
+
+
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

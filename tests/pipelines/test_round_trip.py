@@ -14,10 +14,12 @@ from headrace.pipelines.load import load_files
 from headrace.pipelines.replay import replay_archive
 from headrace.pipelines.running import Progress
 from pipelines.nasty_streams import FIRST_MS, LAST_ID, fill, picture
+from spark_frames import url_of
 
 
-def test_load_archive_replay_audit(spark: SparkSession, headrace_server: redis.Redis, url: str, tmp_path: Path) -> None:
+def test_load_archive_replay_audit(spark: SparkSession, server: redis.Redis, tmp_path: Path) -> None:
     """Also streams that no file can bring: bytes that are no text, repeated fields, the greatest IDs."""
+    url = url_of(server)
     rows = [f"{FIRST_MS + number}-{number},d{number % 3},{number / 8:.3f}\n" for number in range(300)]
     source = tmp_path / "in"
     source.mkdir()
@@ -25,22 +27,22 @@ def test_load_archive_replay_audit(spark: SparkSession, headrace_server: redis.R
     load = {"url": url, "key_column": "device", "id_column": "id"}
     assert load_files(spark, str(source), **load).entries == 300  # type: ignore[arg-type]
     assert load_files(spark, str(source), **load).entries == 0  # type: ignore[arg-type]
-    assert headrace_server.xrange("d1", count=1) == [(b"%d-1" % (FIRST_MS + 1), {b"temp": b"0.125"})]
-    fill(headrace_server)
-    before = picture(headrace_server)
+    assert server.xrange("d1", count=1) == [(b"%d-1" % (FIRST_MS + 1), {b"temp": b"0.125"})]
+    fill(server)
+    before = picture(server)
     lake = str(tmp_path / "lake")
     assert archive_streams(spark, "*", lake, url=url).entries == 300 + 403
-    headrace_server.flushall()
+    server.flushall()
     done = replay_archive(spark, lake, url=url, step_entries=250)
     assert (done.entries, done.skipped) == (703, 0)
-    assert picture(headrace_server) == before
+    assert picture(server) == before
     audit = audit_archive(spark, lake, url=url, whole=True)
     assert (audit.equal, audit.entries, audit.archived) == (True, 703, 703)
     # What is there already is left out; a run that was stopped half-way goes on.
-    headrace_server.delete("plain", b"k\xff:/")
+    server.delete("plain", b"k\xff:/")
     done = replay_archive(spark, lake, url=url)
     assert (done.entries, done.skipped) == (201, 502)
-    assert picture(headrace_server) == before
+    assert picture(server) == before
 
 
 def test_an_audit_names_every_planted_difference(

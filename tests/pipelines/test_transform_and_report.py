@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.pipelines.errors import PipelineError
 from headrace.pipelines.report.report import report_streams
 from headrace.pipelines.transform import transform_streams
-from spark_frames import rows
+from spark_frames import rows, url_of
 
 READINGS = {"streams": {"readings": "sensor:*"}, "schemas": {"readings": "device string, temp double"}}
 
@@ -21,23 +21,29 @@ def add_readings(server: redis.Redis, count: int) -> None:
         server.xadd(f"sensor:{number % 2}", {"device": f"d{number % 4}", "temp": f"{number}.5"})
 
 
-def test_a_query_over_everything_goes_to_a_stream(spark: SparkSession, headrace_server: redis.Redis, url: str) -> None:
-    add_readings(headrace_server, 40)
+def test_a_query_over_everything_goes_to_a_stream(spark: SparkSession, server: redis.Redis) -> None:
+    add_readings(server, 40)
     sql = "SELECT device, count(*) AS many, max(temp) AS most FROM readings GROUP BY device ORDER BY device"
-    done = transform_streams(spark, sql, url=url, sink={"key": "summary"}, **READINGS)
+    done = transform_streams(spark, sql, url=url_of(server), sink={"key": "summary"}, **READINGS)
     assert done.rows == 4
-    entries = [entry for _, entry in headrace_server.xrange("summary")]
+    entries = [entry for _, entry in server.xrange("summary")]
     assert entries[0] == {b"device": b"d0", b"many": b"10", b"most": b"36.5"}
 
 
 def test_a_query_over_what_is_new_takes_every_entry_once(
-    spark: SparkSession, headrace_server: redis.Redis, url: str, tmp_path: Path
+    spark: SparkSession, server: redis.Redis, tmp_path: Path
 ) -> None:
     sql = "SELECT key, fields['device'] AS device FROM readings WHERE cast(fields['temp'] AS double) >= 10"
     for count, expected in ((20, 10), (30, 20)):
-        add_readings(headrace_server, count)
+        add_readings(server, count)
         done = transform_streams(
-            spark, sql, {"readings": "sensor:*"}, url=url, path=str(tmp_path / "out"), format="json", mode="new"
+            spark,
+            sql,
+            {"readings": "sensor:*"},
+            url=url_of(server),
+            path=str(tmp_path / "out"),
+            format="json",
+            mode="new",
         )
         assert done.rows == expected
     assert len(rows(spark.read.json(str(tmp_path / "out")))) == 30
@@ -93,20 +99,18 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def test_a_page_tells_what_was_planted(
-    spark: SparkSession, headrace_server: redis.Redis, url: str, tmp_path: Path
-) -> None:
+def test_a_page_tells_what_was_planted(spark: SparkSession, server: redis.Redis, tmp_path: Path) -> None:
     now = int(time.time() * 1000)
     for number in range(60):
         fields = {"n": number, "state": "ok" if number % 4 else "<late>", "raw": b"\xff\x00"}
-        headrace_server.xadd("s:<1>" if number % 3 else "s:2", fields, id=f"{now - 60_000 + number * 1000}-0")
+        server.xadd("s:<1>" if number % 3 else "s:2", fields, id=f"{now - 60_000 + number * 1000}-0")
     for key in ("s:<1>", "s:2"):
-        headrace_server.xgroup_create(key, "workers", "0")
-        headrace_server.xreadgroup("workers", "alice", {key: ">"}, count=10)
-    headrace_server.xautoclaim("s:2", "workers", "bob", 0, count=3)
-    headrace_server.xack("s:2", "workers", headrace_server.xrange("s:2")[4][0])
+        server.xgroup_create(key, "workers", "0")
+        server.xreadgroup("workers", "alice", {key: ">"}, count=10)
+    server.xautoclaim("s:2", "workers", "bob", 0, count=3)
+    server.xack("s:2", "workers", server.xrange("s:2")[4][0])
     page = tmp_path / "page.html"
-    done = report_streams(spark, "s:*", page, url=url)
+    done = report_streams(spark, "s:*", page, url=url_of(server))
     assert (done.entries, done.streams, done.groups) == (60, 2, 1)
     text = page.read_text()
     read = Page(text)

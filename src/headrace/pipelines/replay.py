@@ -141,6 +141,7 @@ def _write(entries: DataFrame, url: str, speed: float, step_entries: int, watch:
     connections = connect(url)
     packed = connections.server(0).has_command("HEADRACE")
     connections.close()
+    order = ("target", "order")
     if speed:
         entries = entries.persist()  # every step looks for its part of it
     try:
@@ -154,8 +155,9 @@ def _write(entries: DataFrame, url: str, speed: float, step_entries: int, watch:
             # What became due while the last step was written goes with this one.
             together = [step for step in steps if step is steps[0] or (speed and step.due_s <= now)]
             part = entries.where(f.col("at").between(together[0].first_ms, together[-1].last_ms))
-            ordered = part.orderBy("target", "order").select("target", "id", "fields")
-            writer = (ordered if packed else ordered.coalesce(1)).write.format("headrace").mode("append")
+            # One task sorts all where each entry counts at once: joined, sorted partitions come in any order.
+            ordered = part.orderBy(*order) if packed else part.repartition(1).sortWithinPartitions(*order)
+            writer = ordered.select("target", "id", "fields").write.format("headrace").mode("append")
             writer.options(url=url, keyColumn="target", idColumn="id", fieldsColumn="fields").save()
             done += sum(step.entries for step in together)
             steps = steps[len(together) :]
