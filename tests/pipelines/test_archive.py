@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from headrace.pipelines.archive import archive_streams
 from headrace.pipelines.errors import ArchiveInUse, NoArchive, PipelineError
 from headrace.pipelines.layout import open_archive
+from headrace.pipelines.running import Progress
 from pipelines.nasty_streams import FIRST_MS
 
 
@@ -19,7 +20,7 @@ def archived(spark: SparkSession, path: str, key: bytes) -> list[int]:
 
 
 def add(server: redis.Redis, key: str, numbers: range) -> None:
-    with server.pipeline(transaction=False) as pipeline:
+    with server.pipeline(transaction=True) as pipeline:  # a query that runs sees all of them, or none
         for number in numbers:
             pipeline.xadd(key, {"n": number}, id=f"{FIRST_MS + number}-0")
         pipeline.execute()
@@ -64,6 +65,36 @@ def test_trimming_keeps_what_a_group_has_not_settled(
     assert (done.entries, done.trimmed) == (10, {"pending": 40, "unread": 30, "free": 10})
     for key in (b"pending", b"unread", b"free"):
         assert archived(spark, lake, key) == list(range(60 if key == b"free" else 50))
+
+
+def test_a_run_that_goes_on_trims_behind_itself_and_nothing_that_is_not_archived(
+    spark: SparkSession, headrace_server: redis.Redis, url: str, tmp_path: Path
+) -> None:
+    lake = str(tmp_path / "lake")
+    add(headrace_server, "s", range(100))
+    add(headrace_server, "kept", range(10))
+    headrace_server.xgroup_create("kept", "g", f"{FIRST_MS + 3}-0")
+    lengths: list[int] = []
+
+    def watch(progress: Progress) -> None:
+        """Called when a batch counts, before what it archived is trimmed; each time there is more to come."""
+        lengths.append(headrace_server.xlen("s"))
+        if progress.entries >= 110 + 60:
+            raise KeyboardInterrupt
+        add(headrace_server, "s", range(progress.entries - 10, progress.entries + 10))
+
+    with pytest.raises(KeyboardInterrupt):
+        archive_streams(spark, "s,kept", lake, url=url, continuous=True, trim="settled", watch=watch)
+    assert spark.streams.active == []
+    # What a batch archived goes when it counts, and sometimes with it the next one, which counts by then.
+    assert lengths[0] == 100
+    assert {*lengths[1:], rest := headrace_server.xlen("s")} <= {0, 20}
+    assert [id for id, _ in headrace_server.xrange("kept", count=1)] == [b"%d-0" % (FIRST_MS + 4)]
+    assert archived(spark, lake, b"s") == list(range(160))
+    add(headrace_server, "s", range(160, 170))
+    done = archive_streams(spark, "s,kept", lake, url=url, trim="settled")
+    assert (done.entries, done.trimmed, headrace_server.xlen("s")) == (10, {"s": rest + 10}, 0)
+    assert archived(spark, lake, b"s") == list(range(170))
 
 
 def test_one_run_at_a_time(spark: SparkSession, url: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The same pipeline gives the same answer wherever it runs: here, on a small cluster, from one server and from three.
 
-The cluster is two executors with processes of their own. The program goes there by spark-submit and registers nothing;
-neither does a client of Spark Connect.
+The cluster is two executors with processes of their own, started by Spark itself or by the workers of a standalone
+master. The program goes there by spark-submit and registers nothing; neither does a client of Spark Connect.
 """
 
 import json
@@ -18,11 +18,13 @@ from pyspark.sql import SparkSession
 
 import spark_connect_client
 import spark_pipeline
+from campaign import LONG
 from headrace.spark.errors import NoJava
 from headrace.spark.java import prepare_java
 from server.server_process import ServerProcess
 from spark_frames import url_of
 from spark_sessions import QUICK_JAVA, SETTINGS
+from spark_standalone import LOOPBACK, standalone_cluster
 
 
 @pytest.fixture
@@ -49,11 +51,11 @@ def fill(servers: list[redis.Redis]) -> None:
             pipeline.execute()
 
 
-def submit(program: str, *arguments: str, master: str) -> None:
-    """Run a program with spark-submit."""
+def submit(program: str, *arguments: str, master: str, **more: str) -> None:
+    """Run a program with spark-submit, with more in its environment."""
     settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
     command = ["spark-submit", "--master", master, *settings, "--conf", "spark.executor.memory=1g", program, *arguments]
-    environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])} | more
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=540)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -74,6 +76,24 @@ def test_the_answer_is_the_same_here_on_a_cluster_and_with_three_servers(
     three_servers[0].delete("alarms")
     submit(spark_pipeline.__file__, urls, str(places[2]), master="local-cluster[2,1,1024]")
     assert json.loads((places[2] / "answer.json").read_text()) == expected
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(not LONG, reason="a cluster of five Java processes: make test-long runs it")
+def test_the_answer_is_the_same_on_a_standalone_cluster(
+    spark: SparkSession, headrace_server: redis.Redis, tmp_path: Path
+) -> None:
+    fill([headrace_server])
+    places = [tmp_path / name for name in ("here", "cluster", "daemons")]
+    for place in places:
+        place.mkdir()
+    expected = spark_pipeline.run(spark, url_of(headrace_server), places[0])
+    headrace_server.delete("alarms")
+    with standalone_cluster(places[2]) as master:
+        submit(spark_pipeline.__file__, url_of(headrace_server), str(places[1]), master=master, **LOOPBACK)
+    assert json.loads((places[1] / "answer.json").read_text()) == expected
+    executors = {log.parent.parent.parent.name for log in places[2].glob("work*/app-*/*/stderr")}
+    assert executors == {"work0", "work1"}
 
 
 @pytest.mark.timeout(600)

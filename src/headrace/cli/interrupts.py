@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until a step is over, so that what is said about it is true."""
+"""Ctrl-C that waits until a step is over, so that what is said about it is true; and SIGTERM that cleans up like it."""
 
 import signal
 from collections.abc import Iterator
@@ -24,3 +24,21 @@ def undivided() -> Iterator[None]:
         signal.signal(signal.SIGINT, former)
     if pressed:
         raise KeyboardInterrupt
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, instead of the process where it is."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    former = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

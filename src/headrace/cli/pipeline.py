@@ -1,6 +1,7 @@
 """`headrace pipeline …`: jobs on Spark, from the command line.
 
-    exit code   0 done   1 it failed, in one sentence   2 wrong usage   3 the audit found differences   130 interrupted
+    exit code   0 done   1 it failed, in one sentence   2 wrong usage   3 the audit found differences
+                130 interrupted (Ctrl-C)   143 ended (SIGTERM)
 
 While a job runs there is a line on the terminal; what it did comes as a sentence, or with --json as JSON.
 """
@@ -18,6 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.interrupts import Terminated, terminable
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,6 +35,7 @@ app = typer.Typer(
 
 DIFFERENT: Final = 3
 INTERRUPTED: Final = 130
+ENDED: Final = 143
 _LISTED: Final = 20  # differences in the table; JSON has all
 
 Url = Annotated[str, typer.Option(help="The server: redis://…, rediss://… or unix://…; several with commas between.")]
@@ -73,15 +77,17 @@ def _run(
 
     try:
         with (
+            terminable(),
             _silence(verbose=verbose),
             _line(f"starting Spark on {master}") as say,
             spark_session(master, verbose=verbose) as spark,
         ):
             say(doing)
             result = job(spark, lambda progress: say(f"{doing}: {_shown(progress)}"))
-    except KeyboardInterrupt:
-        typer.echo(f"headrace: {doing} was interrupted; run it again to go on", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as stopped:
+        how, code = ("ended", ENDED) if isinstance(stopped, Terminated) else ("interrupted", INTERRUPTED)
+        typer.echo(f"headrace: {doing} was {how}; run it again to go on", err=True)
+        raise typer.Exit(code) from None
     if as_json:
         typer.echo(json.dumps(_plain(result), indent=2))
     else:

@@ -7,10 +7,10 @@ from headrace.spark.options import ServerOptions
 from headrace.spark.servers import Server
 
 
-def connect(url: str) -> Connections:
-    """Return the servers of a url as jobs ask them: at once, or with a sentence."""
+def connect(url: str, *, patient: bool = False) -> Connections:
+    """Return the servers of a url as jobs ask them: at once, or with a sentence; `patient`, of one that was there."""
     urls = tuple(part.strip() for part in url.split(",") if part.strip())
-    return Connections(ServerOptions(urls, "auto", 30.0))
+    return Connections(ServerOptions(urls, "auto", 30.0), patient=patient)
 
 
 def groups_of(server: Server, key: bytes) -> list[dict[bytes, Any]]:

@@ -15,10 +15,10 @@ from headrace.pipelines.errors import PipelineError, sentence_of
 ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
 
 _POLL_S: Final = 0.5
-# Spark gives the process of a Python source 10 s to start, and no setting for that. On a busy machine it takes longer,
-# and a query can always be started again.
-_TOO_SLOW: Final = "Python worker failed to connect back"
-_ATTEMPTS: Final = 5
+# A query can always be started again, and then it helps: Spark gives the process of a Python source 10 s to start and
+# no setting for that, which is not enough on a busy machine; and a server that was restarted has lost what was staged.
+_PASSING: Final = ("Python worker failed to connect back", "stage the batch again")
+_ATTEMPTS: Final = 5  # without a batch in between
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def run_query(
     """
     trigger = {"processingTime": every or "0 seconds"} if continuous else {"availableNow": True}
     counter = _Counter()
-    attempts = 1
+    attempts, before = 1, 0
     while failed := _run_to_end(writer.trigger(**trigger).start(), counter, watch, after_batch):
-        if _TOO_SLOW not in failed or attempts == _ATTEMPTS:
+        attempts, before = 1 if counter.batches > before else attempts + 1, counter.batches
+        if attempts > _ATTEMPTS or not any(words in failed for words in _PASSING):
             raise PipelineError(sentence_of(failed))
-        attempts += 1
     return Ran(counter.entries, counter.batches, counter.rows)
 
 

@@ -6,6 +6,7 @@
     goes      ├───────────────┤                               the least of them
 
 Groups only go forward, unless somebody sets them back; so that what is computed here stays safe until XTRIM has run.
+A server that is restarted meanwhile is waited for, and asked again.
 """
 
 from headrace.core.stream_id import StreamID
@@ -19,7 +20,7 @@ def trim_archived(
     url: str, marks: dict[Place, Mark], *, beyond_groups: bool, ignored_group: bytes | None = None
 ) -> dict[str, int]:
     """Remove the entries up to the marks, and return how many went from each stream."""
-    connections = connect(url)
+    connections = connect(url, patient=True)
     removed: dict[str, int] = {}
     try:
         for (place, key), mark in marks.items():
@@ -31,7 +32,7 @@ def trim_archived(
             if not beyond_groups:
                 keep = min([keep, *_needed_by_groups(server, key, ignored_group)])
             if state.first_id < keep:
-                count = server.tell("XTRIM", key, "MINID", "=", bytes(keep), key=key)
+                count = server.ask("XTRIM", key, "MINID", "=", bytes(keep), key=key)
                 removed[shown_key(key)] = removed.get(shown_key(key), 0) + int(count)
     finally:
         connections.close()

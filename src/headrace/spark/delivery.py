@@ -162,8 +162,8 @@ class _XAddPart:
             if isinstance(reply, Exception) and not self._has(key, id, fields):
                 stream, wrong = (text.decode(errors="backslashreplace") for text in (key, id or b""))
                 raise CommandRefused(
-                    f"option 'idColumn': the ID {wrong!r} cannot follow what stream {stream!r} has: {reply}; sort the "
-                    "rows by their IDs and write them from one partition (coalesce(1))"
+                    f"option 'idColumn': the ID {wrong!r} cannot follow what stream {stream!r} has: {reply}; bring "
+                    "the rows into one partition and sort them by their IDs (repartition(1).sortWithinPartitions(…))"
                 )
         if self._trimming.words():
             self._server.tell("XTRIM", key, *self._trimming.words(), key=key)
