@@ -62,6 +62,32 @@ def redis_server(redis_process: redis.Redis) -> redis.Redis:
 
 
 @pytest.fixture(scope="session")
+def valkey_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Redis]:
+    """A private valkey-server for the session."""
+    binary = shutil.which("valkey-server")
+    if binary is None:
+        pytest.skip("there is no valkey-server: Debian 13 and Ubuntu 24.10 have a package of that name")
+    port = free_port()
+    command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    process = subprocess.Popen(command, cwd=tmp_path_factory.mktemp("valkey"), stdout=subprocess.DEVNULL)
+    client = redis.Redis(port=port, protocol=2)
+    try:
+        wait_for(process, client)
+        yield client
+    finally:
+        client.close()
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture
+def valkey_server(valkey_process: redis.Redis) -> redis.Redis:
+    """A client of the private valkey-server, which holds nothing yet."""
+    valkey_process.flushall()
+    return valkey_process
+
+
+@pytest.fixture(scope="session")
 def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Redis]:
     """A private Headrace server for the session, in a process of its own."""
     port = free_port()

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Brings Debian's redis-server, the oracle of the tests, where this machine lets us: as root, with apt.
-# It is only ever started by the tests, on ports and directories of their own. Never fails the set-up.
+# Brings Debian's redis-server, the oracle of the tests, where this machine lets us: as root, with apt; and valkey-server,
+# where the distribution has one (Debian 13, Ubuntu 24.10), for the tests that read and write it.
+# They are only ever started by the tests, on ports and directories of their own. Never fails the set-up.
 set -u
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
     if { apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server redis-tools; } >/dev/null 2>&1; then
         echo "installed $(redis-server --version | cut -d' ' -f1-3)"
+        if apt-get install -y -qq --no-install-recommends valkey-server >/dev/null 2>&1; then
+            echo "installed $(valkey-server --version | cut -d' ' -f1-3)"
+        fi
         exit 0
     fi
     why="apt could not install it"

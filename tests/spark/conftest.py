@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
+from campaign import LONG
 from ports import free_port
 from spark_frames import url_of
 from starting import wait_for
@@ -23,9 +24,12 @@ def pytest_pycollect_makemodule() -> None:
     pytest.importorskip("pyspark", reason="there is no pyspark: pip install 'headrace[spark]' brings it")
 
 
-@pytest.fixture(params=["redis", "headrace"])
+SERVERS = ["redis", "headrace", *(["valkey"] if LONG else [])]
+
+
+@pytest.fixture(params=SERVERS)
 def server(request: pytest.FixtureRequest) -> redis.Redis:
-    """A client of an empty server: first the original, then ours."""
+    """A client of an empty server: first the original, then ours; in a campaign also Valkey, where there is one."""
     client: redis.Redis = request.getfixturevalue(f"{request.param}_server")
     return client
 

@@ -71,5 +71,5 @@ def test_rows_with_ids_are_taken_once_by_any_server(server: redis.Redis) -> None
     write(to, 0, 0, range(800), ids[:800])
     write(to, 0, 0, range(1500), ids)
     assert found(server) == list(range(1500))
-    with pytest.raises(Exception, match="sort the rows by their IDs"):
+    with pytest.raises(Exception, match="sort them by their IDs"):
         write(to, 1, 0, range(1), ["5-5"])
