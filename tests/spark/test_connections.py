@@ -12,8 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
+from headrace.spark.errors import BadOption
 from headrace.spark.options import read_options
+from headrace.spark.servers import Server
 from headrace.spark.stream_reader import StreamStreamReader
+from headrace.spark.transport import XRangeTransport
 from ports import free_port
 from server.server_process import ServerProcess
 from spark_frames import rows, sentence, url_of
@@ -161,6 +164,19 @@ def test_a_user_who_may_only_read_reads(spark: SparkSession, server: redis.Redis
         assert rows(frame) == [(1,)]
     finally:
         server.acl_deluser("reader")
+
+
+class OldServer(Server):
+    """Answers as Redis 6.2 does, of which there is none to run."""
+
+    def ask_all(self, _: object) -> list[object]:
+        return [[b"length", 1, b"last-generated-id", b"1-0", b"first-entry", [b"1-0", [b"n", b"1"]]]]
+
+
+def test_a_server_before_redis_7_is_refused_in_a_sentence() -> None:
+    with pytest.raises(BadOption) as refused:
+        XRangeTransport(OldServer("redis://127.0.0.1:1", 0)).describe([b"s"])
+    assert str(refused.value).startswith("option 'url' is 'redis://127.0.0.1:1': the server is older than Redis 7.0")
 
 
 # --- Redis Cluster ---------------------------------------------------------------------------------------------

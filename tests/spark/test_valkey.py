@@ -1,4 +1,4 @@
-"""Valkey is read and written as a redis-server is; make test-long runs everything that has a choice of servers there."""
+"""Valkey is read and written as a redis-server is; make test-long runs all that has a choice of servers there."""
 
 from pathlib import Path
 

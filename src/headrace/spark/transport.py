@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headrace.core.stream_id import MAX_ID, StreamID
 from headrace.spark.entries import raw_columns
+from headrace.spark.errors import BadOption
 from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.servers import Command, Server, explain
@@ -145,20 +146,22 @@ class XRangeTransport:
             if "no such key" in str(reply):
                 return None
             raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
-        return stream_state(reply)
-
-
-def stream_state(reply: list[Any]) -> StreamState:
-    """Read the reply of XINFO STREAM."""
-    info = dict(zip(reply[::2], reply[1::2], strict=True))
-    first = info[b"first-entry"]
-    return StreamState(
-        length=info[b"length"],
-        first_id=StreamID.parse(first[0]) if first else None,
-        last_id=StreamID.parse(info[b"last-generated-id"]),
-        max_deleted_id=StreamID.parse(info[b"max-deleted-entry-id"]),
-        added=info[b"entries-added"],
-    )
+        info = dict(zip(reply[::2], reply[1::2], strict=True))
+        if b"entries-added" not in info:
+            raise BadOption(
+                "url",
+                self._server.name,
+                "the server is older than Redis 7.0 and does not tell how many entries a stream ever had; name one of "
+                "7.0 or later, or read its RDB file with the option path",
+            )
+        first = info[b"first-entry"]
+        return StreamState(
+            length=info[b"length"],
+            first_id=StreamID.parse(first[0]) if first else None,
+            last_id=StreamID.parse(info[b"last-generated-id"]),
+            max_deleted_id=StreamID.parse(info[b"max-deleted-entry-id"]),
+            added=info[b"entries-added"],
+        )
 
 
 def _read_one(group: list[tuple[bytes, StreamID]]) -> tuple[bytes | str | int, ...]:
