@@ -69,7 +69,7 @@ class Producer:
                 try:
                     self._client.execute_command("XADD", key, "IDMP", "p", self.count, "*", "n", self.count)
                     break
-                except redis.ConnectionError:
+                except (redis.ConnectionError, redis.TimeoutError):
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.05)

@@ -49,7 +49,7 @@ def restartable(tmp_path: Path) -> Iterator[Callable[[], redis.Redis]]:
     """Start a Headrace server on one port and directory; called again, kill it and start it anew."""
     port = free_port()
     running: list[subprocess.Popen[bytes]] = []
-    client = redis.Redis(port=port, protocol=2)
+    client = redis.Redis(port=port, protocol=2, socket_timeout=300)  # on a busy machine a long answer takes long
 
     def start() -> redis.Redis:
         if running:
