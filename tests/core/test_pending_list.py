@@ -76,8 +76,9 @@ def test_a_full_chunk_takes_one_more_at_any_place(chunks: int) -> None:
         stream.destroy_group(group.name)
 
 
+@pytest.mark.parametrize("most_deliveries", [3, 2**32])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_large_list_keeps_all_its_orders_through_random_changes(seed: int) -> None:
+def test_a_large_list_keeps_all_its_orders_through_random_changes(seed: int, most_deliveries: int) -> None:
     rng = random.Random(seed)
     twins = twins_with_entries()
     now = 0
@@ -91,9 +92,8 @@ def test_a_large_list_keeps_all_its_orders_through_random_changes(seed: int) -> 
         time = rng.choice((None, now, now // 2))
         action = rng.randrange(8)
         if action <= 2:
-            twins.claim(
-                b"g", consumer, ids, 0, now, time=time, deliveries=rng.choice((None, 2**32)), force=True, just_id=False
-            )
+            deliveries = rng.choice((None, most_deliveries))
+            twins.claim(b"g", consumer, ids, 0, now, time=time, deliveries=deliveries, force=True, just_id=False)
         elif action == 3:
             twins.release(b"g", ids[:100], Verdict.FAIL, None, False)
         elif action == 4:
@@ -128,6 +128,27 @@ def test_an_emptied_list_gives_its_memory_back() -> None:
         random.Random(2).shuffle(ids)
         group.acknowledge(ids)
         assert group.memory_usage <= empty + HEAP_ROUNDING
+
+
+@pytest.mark.parametrize("every", [2, 50])
+def test_a_few_that_nobody_acknowledges_do_not_keep_the_memory_of_all(every: int) -> None:
+    rng = random.Random(every)
+    twins = twins_with_entries()
+    for now, consumer in enumerate(CONSUMERS):
+        twins.read_new(b"g", consumer, now, ENTRIES // 3, False)
+    stuck = [(0, seq) for seq in range(every, ENTRIES + 1, every)]
+    twins.release(b"g", rng.sample(stuck, 20), Verdict.FAIL, None, False)
+    done = [id for id in shuffled(rng) if id[1] % every]
+    for start in range(0, len(done), 400):
+        twins.acknowledge(b"g", done[start : start + 400])
+        twins.release(b"g", rng.sample(stuck, 3), Verdict.FAIL, None, False)
+        twins.claim(b"g", b"a", rng.sample(stuck, 3), 0, 9, time=1, deliveries=None, force=False, just_id=False)
+        twins.check_everything()
+    few = twins_with_entries(len(stuck))
+    for now, consumer in enumerate(CONSUMERS):
+        few.read_new(b"g", consumer, now, len(stuck) // 3, False)
+    spare = 200 * 40  # two blocks may be free, and chunks have room
+    assert twins.group(b"g").memory_usage < 1.8 * few.group(b"g").memory_usage + spare
 
 
 def test_consumers_that_go_give_their_memory_back() -> None:

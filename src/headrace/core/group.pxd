@@ -46,6 +46,7 @@ cdef class Group:
     cdef int release(self, uint32_t slot, uint64_t deliveries) except -1
     cdef bint acknowledge_id(self, ID id) noexcept
     cdef void forget(self, uint32_t slot) noexcept
+    cdef void empty_a_block(self) noexcept
 
     cdef bint is_stale(self, uint32_t slot, int64_t min_idle, int64_t now) noexcept
     cdef tuple row(self, uint32_t slot)

@@ -23,7 +23,7 @@ cimport cython
 
 from headrace.core.entry_log cimport EntryCursor, fields_of, open_cursor
 from headrace.core.node cimport NodeCursor
-from headrace.core.pending cimport NO_SLOT, NOBODY, Place, Record
+from headrace.core.pending cimport BLOCK_BITS, BLOCK_SLOTS, NO_SLOT, NOBODY, Place, Record, RecordSlab
 from headrace.core.stream_id cimport StreamID, less, make_id, max_id, step_up, unwrap_id, wrap_id
 
 from headrace.core.errors import CorruptStream
@@ -190,10 +190,22 @@ cdef class Group:
         if slot == NO_SLOT:
             return False
         self.forget(slot)
+        if self.pending.slab.is_sparse() and not self.pending.vast_deliveries:
+            self.empty_a_block()
         return True
 
     cdef void forget(self, uint32_t slot) noexcept:
         self.pending.remove(slot, self.owned_with(slot))
+
+    cdef void empty_a_block(self) noexcept:
+        """Move the records of one block elsewhere, so that it is given back; no slot number is good after that."""
+        cdef RecordSlab slab = self.pending.slab
+        cdef uint32_t number = slab.roomiest
+        cdef uint64_t freed = slab.freed_in(slab.blocks[number])
+        cdef uint32_t within
+        for within in range(BLOCK_SLOTS):
+            if not freed >> within & 1:
+                self.pending.relocate(number << BLOCK_BITS | within, self.owned_with(number << BLOCK_BITS | within))
 
     # --- how far -----------------------------------------------------------------------------------------------
 

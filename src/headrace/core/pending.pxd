@@ -8,6 +8,7 @@ cdef enum:
     NOBODY = 0xFFFFFFFF         # the owner of a released record
     BLOCK_BITS = 6
     BLOCK_SLOTS = 1 << BLOCK_BITS
+    SPARE_SLOTS = 2 * BLOCK_SLOTS       # that may be free in any slab; so some are outside of any one block
     CHUNK_SLOTS = 256
 
 ctypedef struct Record:
@@ -43,14 +44,22 @@ ctypedef struct Place:
 cdef class RecordSlab:
     cdef Block **blocks
     cdef uint32_t block_count
-    cdef uint32_t roomy         # the first block with room, or NO_SLOT
+    cdef uint32_t roomy         # the chain of blocks with room, or NO_SLOT: the last that came to have some is first, …
+    cdef uint32_t roomiest      # … and the one that had some longest is last
+    cdef uint64_t slots         # in all blocks that there are, …
+    cdef uint64_t live          # … and of these, with a record
     cdef uint32_t lowest_hole   # no block below this one was given back
     cdef size_t allocated
 
     cdef inline Record *at(self, uint32_t slot) noexcept:
         return &self.blocks[slot >> BLOCK_BITS].records[slot & (BLOCK_SLOTS - 1)]
 
+    cdef inline bint is_sparse(self) noexcept:
+        """Whether a fifth or more of the memory is for records that are no more."""
+        return self.slots > self.live + self.live // 4 + SPARE_SLOTS
+
     cdef uint32_t take(self) except? NO_SLOT
+    cdef uint64_t freed_in(self, Block *block) noexcept
     cdef void give_back(self, uint32_t slot) noexcept
     cdef int add_block(self) except -1
     cdef void link_block(self, uint32_t number) noexcept
@@ -83,6 +92,7 @@ cdef class SlotIndex:
     cdef uint32_t rank(self, Chunk *chunk, ID id) noexcept
     cdef Place seek(self, ID id) noexcept
     cdef uint32_t find(self, ID id) noexcept
+    cdef void renumber(self, uint32_t slot, uint32_t fresh) noexcept
     cdef int insert(self, uint32_t slot) except -1
     cdef bint remove(self, ID id) noexcept
     cdef Chunk *add_chunk(self, Chunk *previous, ID low, uint32_t capacity) except NULL
@@ -106,6 +116,7 @@ cdef class PendingList:
     cdef uint32_t find(self, ID id) noexcept
     cdef uint32_t add(self, ID id, int64_t time, uint64_t deliveries, uint32_t owner, SlotIndex owned) except? NO_SLOT
     cdef void remove(self, uint32_t slot, SlotIndex owned) noexcept
+    cdef void relocate(self, uint32_t slot, SlotIndex owned) noexcept
     cdef int move(self, uint32_t slot, SlotIndex before, uint32_t owner, SlotIndex after, int64_t time) except -1
     cdef void set_time(self, uint32_t slot, int64_t time) noexcept
     cdef uint64_t get_deliveries(self, uint32_t slot) noexcept

@@ -1,6 +1,6 @@
 """The pending list of a group: who was given which entry, when, and how often; compact, and in three orders.
 
-    RecordSlab   block 0 [ record record … ]     a record is 40 bytes and keeps its slot number for life
+    RecordSlab   block 0 [ record record … ]     a record is 40 bytes, known by the number of its slot
                  block 1 [ record …        ]     a block that empties is given back
 
     SlotIndex    rax:  low ID ─► chunk [ slot slot slot … ]        by ID: up to 256 slots of 4 bytes
@@ -12,6 +12,10 @@
 A record is in the group's index, in its owner's index (unless released), and in the chain. So a pending entry costs
 40 bytes, 4 in each index, and a share of its blocks and chunks: deliveries come in runs of rising IDs, which fill them.
 Which groups still refer to an entry needs no index of its own: each group's index answers by ID.
+
+Consumers acknowledge about in order, and so blocks empty. Where they do not, and a fifth of the slots are free, the
+group has the records of one block after the other moved into the free slots of others, one for each acknowledgement
+in the long run: a few entries that nobody can process do not keep the memory of all that were.
 
 Records given the same time stay in the order in which they were given it.
 
@@ -37,10 +41,10 @@ cdef uint64_t MOST_DELIVERIES = (<uint64_t>1 << 63) - 1
 @cython.final
 @cython.no_gc
 cdef class RecordSlab:
-    """Fixed-size records with slot numbers that never change while they live."""
+    """Fixed-size records, known by slot numbers."""
 
     def __cinit__(self):
-        self.roomy = NO_SLOT
+        self.roomy = self.roomiest = NO_SLOT
 
     def __dealloc__(self):
         cdef uint32_t i
@@ -63,6 +67,7 @@ cdef class RecordSlab:
             within = block.fresh
             block.fresh += 1
         block.live += 1
+        self.live += 1
         if block.live == BLOCK_SLOTS:
             self.unlink_block(number)
         return number << BLOCK_BITS | within
@@ -76,8 +81,10 @@ cdef class RecordSlab:
         block.records[within].later = block.free
         block.free = within
         block.live -= 1
+        self.live -= 1
         if block.live == 0:
             self.unlink_block(number)
+            self.slots -= BLOCK_SLOTS
             self.allocated -= block_size(block)
             release(block)
             self.blocks[number] = NULL
@@ -109,6 +116,7 @@ cdef class RecordSlab:
         if block == NULL:
             raise MemoryError
         self.allocated += block_size(block)
+        self.slots += BLOCK_SLOTS
         block.live = 0
         block.fresh = 0
         block.free = NO_SLOT
@@ -125,6 +133,8 @@ cdef class RecordSlab:
         block.later = self.roomy
         if self.roomy != NO_SLOT:
             self.blocks[self.roomy].earlier = number
+        else:
+            self.roomiest = number
         self.roomy = number
 
     cdef void unlink_block(self, uint32_t number) noexcept:
@@ -135,6 +145,19 @@ cdef class RecordSlab:
             self.blocks[block.earlier].later = block.later
         if block.later != NO_SLOT:
             self.blocks[block.later].earlier = block.earlier
+        else:
+            self.roomiest = block.earlier
+
+    cdef uint64_t freed_in(self, Block *block) noexcept:
+        """A bit for each slot of a block that has no record."""
+        cdef uint64_t freed = 0
+        cdef uint32_t within = block.free
+        if block.fresh < BLOCK_SLOTS:
+            freed = ~<uint64_t>0 << block.fresh
+        while within != NO_SLOT:
+            freed |= <uint64_t>1 << within
+            within = block.records[within].later
+        return freed
 
     cdef RecordSlab copy(self):
         """The same records under the same slot numbers."""
@@ -156,6 +179,9 @@ cdef class RecordSlab:
                 memcpy(twin.blocks[i], self.blocks[i], sizeof(Block))
                 twin.allocated += block_size(twin.blocks[i])
         twin.roomy = self.roomy
+        twin.roomiest = self.roomiest
+        twin.slots = self.slots
+        twin.live = self.live
         return twin
 
 
@@ -220,6 +246,11 @@ cdef class SlotIndex:
         if place.chunk == NULL or not same(self.id_at(place), id):
             return NO_SLOT
         return self.slot_at(place)
+
+    cdef void renumber(self, uint32_t slot, uint32_t fresh) noexcept:
+        """Have a record, which is in both slots now, in the other one."""
+        cdef Place place = self.seek(self.slab.at(slot).id)
+        place.chunk.slots[place.at] = fresh
 
     cdef int insert(self, uint32_t slot) except -1:
         """Add a slot whose record has its ID, which the index does not hold yet."""
@@ -421,6 +452,26 @@ cdef class PendingList:
             owned.remove(record.id)
         if record.deliveries == IN_DICT:
             self.vast_deliveries.pop(slot, None)
+        self.slab.give_back(slot)
+
+    cdef void relocate(self, uint32_t slot, SlotIndex owned) noexcept:
+        """Keep a record in another slot, of which there is one, from now on; `owned` as in `remove`."""
+        cdef uint32_t fresh = self.slab.take()
+        cdef Record *record = self.slab.at(fresh)
+        memcpy(record, self.slab.at(slot), sizeof(Record))
+        self.by_id.renumber(slot, fresh)
+        if owned is not None:
+            owned.renumber(slot, fresh)
+        if record.earlier != NO_SLOT:
+            self.slab.at(record.earlier).later = fresh
+        else:
+            self.oldest = fresh
+        if record.later != NO_SLOT:
+            self.slab.at(record.later).earlier = fresh
+        else:
+            self.newest = fresh
+        if self.zone_end == slot:
+            self.zone_end = fresh
         self.slab.give_back(slot)
 
     cdef int move(self, uint32_t slot, SlotIndex before, uint32_t owner, SlotIndex after, int64_t time) except -1:
