@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -53,7 +54,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120) -
         time.sleep(0.05)
 
 
-def run(directory: Path, *options: str) -> tuple[int, dict[str, object], str]:
+def run(directory: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     environment, mark = marked_environment()
     done = subprocess.run(
         [*COMMAND, *SMALL, "--directory", str(directory), "--json", *options],
@@ -68,7 +69,7 @@ def run(directory: Path, *options: str) -> tuple[int, dict[str, object], str]:
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-def check(figures: dict[str, object], places: list[str]) -> None:
+def check(figures: dict[str, Any], places: list[str]) -> None:
     assert figures["counts"] == [{"place": place, "messages": 3000, "lost": 0, "twice": 0} for place in places]
     assert figures["right"] is True
 
@@ -77,6 +78,8 @@ def test_two_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     code, figures, shown = run(tmp_path / "demo", "--no-spark")
     assert code == 0, shown
     check(figures, PLACES)
+    assert figures["recognised"] <= figures["sent_again"]
+    assert (figures["recognised"] > 0) == ("told no device of" in shown), shown
     assert "worker-2 is killed with" in shown
     assert "The server is back on the same directory" in shown
     assert "--no-spark was asked for." in shown
@@ -166,7 +169,7 @@ def test_what_is_lost_or_twice_is_counted(
     client = redis.Redis(
         port=headrace_server.connection_pool.connection_kwargs["port"], decode_responses=True, protocol=2
     )
-    tally = count_everything(client, plan_of(tmp_path), 4, [], None)
+    tally = count_everything(client, plan_of(tmp_path), {"acknowledged": 4, "repeated": 0}, [], None)
     client.close()
     assert [(count.messages, count.lost, count.twice) for count in tally.counts] == expected
     assert tally.right == (not leave_out and not twice)
@@ -178,8 +181,9 @@ def test_a_message_is_archived_when_the_batch_ends_that_has_it(headrace_server: 
     client = redis.Redis(
         port=headrace_server.connection_pool.connection_kwargs["port"], decode_responses=True, protocol=2
     )
+    told = {"acknowledged": 2, "repeated": 0}
     read_back = {"rows": 3, "distinct": 2, "windows": [{"dev": 1, "begin": 0, "messages": 1, "mean": 20.0}]}
-    tally = count_everything(client, Plan(tmp_path, 2, 1, 1), 2, [("1-0", 1.5), ("2-5", 4.0)], read_back)
+    tally = count_everything(client, Plan(tmp_path, 2, 1, 1), told, [("1-0", 1.5), ("2-5", 4.0)], read_back)
     client.close()
     assert tally.archived_within == {"50 %": 2000.0, "95 %": 2000.0, "99 %": 2000.0, "all": 2000.0}
     assert tally.counts[3:] == [Count("archived to Parquet", 3, 0, 1), Count("counted in windows", 1, 1, 0)]
@@ -207,7 +211,7 @@ def test_without_matplotlib_there_is_no_picture(tmp_path: Path, monkeypatch: pyt
 def test_it_leaves_with_1_where_a_count_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, code: int
 ) -> None:
-    tally = Tally([Count("in the stream", 10, lost, 0)], {}, 0, 0, {}, {}, [])
+    tally = Tally([Count("in the stream", 10, lost, 0)], {}, 0, 0, 0, {}, {}, [])
     monkeypatch.setattr(Demo, "run", lambda _: tally)
     assert cli.run_demo(1000, 5, 1, tmp_path, spark=False, as_json=False) == code
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from guides import PAGES, PROJECT, PageRun, _alike, _commands, blocks_of, why_not_run
 
+from campaign import LONG
 
+
+@pytest.mark.timeout(1800 if LONG else 300)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -19,7 +22,7 @@ def test_every_block_prints_what_the_page_shows(
     blocks = blocks_of(page)
     if any("redis-cli" in block.text for block in blocks) and shutil.which("redis-cli") is None:
         pytest.skip("there is no redis-cli: apt-get install redis-tools brings it")
-    if any("SparkSession" in block.text and block.reason is None for block in blocks):
+    if any(re.search("SparkSession|spark_session", block.text) and block.reason is None for block in blocks):
         request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     run = PageRun(tmp_path, {"__name__": page.stem})

@@ -48,10 +48,10 @@ def test_commands_and_their_exit_codes(
     assert json.loads(result.output) == {"path": str(lake), "entries": 2, "batches": 1, "trimmed": {"s": 2}}
     headrace_server.delete("s")
     assert run("replay", lake).output == "Replayed 2 entries to 1 stream.\n"
-    assert run("audit", lake).output == "Equal: 2 entries in 1 ranges.\n"
+    assert run("audit", lake).output == "Equal: 2 entries in 1 range.\n"
     headrace_server.xdel("s", headrace_server.xrange("s")[1][0])
     result = run("audit", lake)
-    assert (result.exit_code, result.output.splitlines()[-1]) == (3, "Different: 1 entry in 1 of 1 ranges.")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (3, "Different: 1 entry in 1 of 1 range.")
     assert "has it, the stream does not" in result.output
     sql = "SELECT n + 1 AS m FROM t"
     result = run("transform", sql, "--stream", "t=s", "--schema", "t=n int", "--key", "more")

@@ -1,7 +1,9 @@
 """Where a server is, as a person names it. What speaks to it is in `connecting`."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 DEFAULT_URL: Final = "redis://127.0.0.1:6379"
 
@@ -10,10 +12,18 @@ DEFAULT_URL: Final = "redis://127.0.0.1:6379"
 class ServerAddress:
     """A url, and what was said beside it, which counts more than what the url says."""
 
-    url: str = DEFAULT_URL
-    host: str | None = None
-    port: int | None = None
-    user: str | None = None
-    password: str | None = None
-    db: int | None = None
-    tls: bool = False
+    url: Annotated[
+        str,
+        typer.Option(
+            envvar="HEADRACE_URL",
+            help="The server: redis://[user:password@]host:port/db, rediss:// for TLS, unix:///path.",
+        ),
+    ] = DEFAULT_URL
+    host: Annotated[str | None, typer.Option(help="Instead of the url's.", show_default=False)] = None
+    port: Annotated[int | None, typer.Option(help="Instead of the url's.", show_default=False)] = None
+    user: Annotated[str | None, typer.Option(help="Who to log in as.", show_default=False)] = None
+    password: Annotated[
+        str | None, typer.Option(envvar="HEADRACE_PASSWORD", help="What to log in with.", show_default=False)
+    ] = None
+    db: Annotated[int | None, typer.Option(help="Which database.", show_default=False)] = None
+    tls: Annotated[bool, typer.Option("--tls", help="Encrypt the connection.")] = False

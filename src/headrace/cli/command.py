@@ -1,49 +1,23 @@
-"""How our commands are declared: one parameter for the server, and a quiet end when somebody presses Ctrl-C.
+"""How our commands are declared: options that belong together as one parameter, and a quiet end at Ctrl-C.
 
     @declared
-    def top(*, server: ServerAddress, once: Annotated[bool, typer.Option("--once")] = False) -> None: …
+    def top(*, once: Annotated[bool, typer.Option("--once")] = False, server: ServerAddress) -> None: …
 
-In a declared function a parameter of the type `ServerAddress` becomes the options that name a server (`--url`,
-`--host`, `--port`, `--user`, `--password`, `--db`, `--tls`), so that every command has the same and none lists them.
-Nothing heavy is imported here: `headrace --help` and `headrace serve` read these declarations, too.
+In a declared function a parameter whose type is a dataclass becomes the options that its fields are annotated with, in
+its place: `ServerAddress` is `--url`, `--host`, `--port` and so on, so that every command has the same and none lists
+them. Nothing heavy is imported here: `headrace --help` and `headrace serve` read these declarations, too.
 """
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from headrace.cli.address import DEFAULT_URL, ServerAddress
-
-INTERRUPTED: Final = 130  # as shells say it
-
-_PANEL: Final[dict[str, tuple[Any, Any]]] = {
-    "url": (
-        Annotated[
-            str,
-            typer.Option(
-                "--url",
-                envvar="HEADRACE_URL",
-                help="The server: redis://[user:password@]host:port/db, rediss:// for TLS, unix:///path.",
-            ),
-        ],
-        DEFAULT_URL,
-    ),
-    "host": (Annotated[str | None, typer.Option("--host", help="Instead of the url's.", show_default=False)], None),
-    "port": (Annotated[int | None, typer.Option("--port", help="Instead of the url's.", show_default=False)], None),
-    "user": (Annotated[str | None, typer.Option("--user", help="Who to log in as.", show_default=False)], None),
-    "password": (
-        Annotated[
-            str | None,
-            typer.Option("--password", envvar="HEADRACE_PASSWORD", help="What to log in with.", show_default=False),
-        ],
-        None,
-    ),
-    "db": (Annotated[int | None, typer.Option("--db", help="Which database.", show_default=False)], None),
-    "tls": (Annotated[bool, typer.Option("--tls", help="Encrypt the connection.")], False),
-}
+INTERRUPTED: Final = 130  # by Ctrl-C, as shells say it
+ENDED: Final = 143  # by SIGTERM
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -52,24 +26,35 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def declared(function: Callable[..., None]) -> Callable[..., None]:
     """Make a function what typer can register; see the module."""
     signature = inspect.signature(function, eval_str=True)
-    takes = next((name for name, each in signature.parameters.items() if each.annotation is ServerAddress), None)
+    panels = {name: each.annotation for name, each in signature.parameters.items() if _is_panel(each)}
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
-        if takes is not None:
-            given[takes] = ServerAddress(**{name: given.pop(name) for name in _PANEL})
+        for name, panel in panels.items():
+            given[name] = panel(**{field.name: given.pop(field.name) for field in dataclasses.fields(panel)})
         try:
             function(**given)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
-    parameters = [each for name, each in signature.parameters.items() if name != takes]
-    if takes is not None:
-        parameters += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in _PANEL.items()
-        ]
+    parameters = [
+        option
+        for each in signature.parameters.values()
+        for option in (_options(each.annotation) if _is_panel(each) else [each])
+    ]
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _is_panel(parameter: inspect.Parameter) -> bool:
+    return dataclasses.is_dataclass(parameter.annotation)
+
+
+def _options(panel: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(panel, include_extras=True)
+    for field in dataclasses.fields(panel):
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )

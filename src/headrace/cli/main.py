@@ -15,7 +15,7 @@ from headrace.cli.convert.command import CONVERT_HELP, convert
 from headrace.cli.demo.command import DEMO_HELP, demo
 from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
-from headrace.cli.pipeline import app as pipeline_app
+from headrace.cli.pipeline.command import pipeline_app
 from headrace.cli.serve.command import SERVE_HELP, serve
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top

@@ -71,3 +71,8 @@ def duration(ms: int | None) -> str:
 def plural(count: int, what: str, many: str | None = None) -> str:
     """Count things in words."""
     return f"{count:,} {what if count == 1 else many or what + 's'}"
+
+
+def entries(count: int) -> str:
+    """Count entries in words."""
+    return plural(count, "entry", "entries")

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -60,12 +61,12 @@ def _members(session: int) -> list[int]:
     return found
 
 
-def end_with_parent() -> None:
-    """In a child: end at once when the demo is no more."""
+def end_with_parent(asked: Callable[[], None] = lambda: None) -> None:
+    """In a child: end at once when the demo is no more; until then, do something for every byte that it sends."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 1):  # not through a buffer: its lock would be held when the process ends
-            pass
+            asked()
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()

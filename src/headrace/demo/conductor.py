@@ -1,12 +1,13 @@
 """The order of things: start, send, kill, kill, wait, count.
 
     server up ─► Spark up ─► devices and workers begin ─► at 30 %: kill -9 a worker that has messages in hand
-                                                       ─► at 60 %: kill -9 the server; a second later it is back
+                                                       ─► at 60 %: kill -9 the server, with answers owed, and start it
               ─► everything sent and processed ─► Spark finishes and reads back ─► count ─► tables
 
 Whatever ends it (the last line, an error, Ctrl-C, SIGTERM), the processes that it started are ended.
 """
 
+import contextlib
 import json
 import os
 import queue
@@ -26,6 +27,7 @@ import headrace
 from headrace.core.errors import HeadraceError
 from headrace.demo import plan as names
 from headrace.demo.children import end_session, start_child
+from headrace.demo.kill_moment import stop_with_answers_owed
 from headrace.demo.lag import LagRecord, Sample
 from headrace.demo.lag_picture import write_picture
 from headrace.demo.patience import GONE, connect
@@ -60,6 +62,7 @@ class Demo:
         self._told: queue.Queue[dict[str, Any]] = queue.Queue()
         self._batches: list[Batch] = []
         self._archived = 0
+        self._sent = {"acknowledged": 0, "repeated": 0}
         self._read_back: dict[str, Any] | None = None
 
     def run(self) -> Tally:
@@ -91,18 +94,16 @@ class Demo:
         self._follow_until(self._worker_may_die, began, devices)
         self._kill_worker(workers[names.VICTIM - 1], began)
         self._follow_until(self._server_may_die, began, devices)
-        self._kill_server(began)
+        self._kill_server(began, devices)
         self._follow_until(self._everything_done, began, devices)
         took = self._record.samples[-1].seconds
         show.end()
         sent = self._hear_from_devices(devices)
         self._finish_spark()
         with show.waiting("Counting every message"):
-            tally = count_everything(
-                self._client, plan, sent["acknowledged"], self._batches if self._spark else [], self._read_back
-            )
+            tally = count_everything(self._client, plan, sent, self._batches if self._spark else [], self._read_back)
         self._stop_server()
-        self._report(tally, took, sent["repeated"])
+        self._report(tally, took)
         return tally
 
     # --- the parts ---------------------------------------------------------------------------------------------------
@@ -167,14 +168,21 @@ class Demo:
             time.sleep(0.01)
         victim.kill()
         self._record.worker_killed = time.monotonic() - began
-        self._show.say(f"{name} is killed with {held:,} messages in hand; the others will claim them.", "bold")
+        self._show.say(f"{name} is killed with {_messages(held)} in hand; the others will claim them.", "bold")
 
-    def _kill_server(self, began: float) -> None:
+    def _kill_server(self, began: float, devices: subprocess.Popen[str]) -> None:
         assert self._server is not None  # noqa: S101  (it was started)
+        owed = stop_with_answers_owed(
+            self._server.pid,
+            self._plan.data / "appendonlydir",
+            lambda: self._ask_devices(devices)["acknowledged"],
+            self._plan.messages,
+        )
         self._server.kill()
         self._server.wait()
         self._record.server_killed = time.monotonic() - began
-        self._show.say("The server is killed with -9. Devices, workers and Spark do not know.", "bold")
+        untold = f"{_messages(owed)} it has written down, and told no device of." if owed else "Nobody is told."
+        self._show.say(f"The server is killed with -9. {untold}", "bold")
         time.sleep(names.DOWN_SECONDS)
         loading = self._start_server()
         self._record.server_back = time.monotonic() - began
@@ -233,6 +241,16 @@ class Demo:
 
     # --- what children say -------------------------------------------------------------------------------------------
 
+    def _ask_devices(self, devices: subprocess.Popen[str]) -> dict[str, int]:
+        """Return what the devices have sent by now; when they are through with it, what they told last."""
+        assert devices.stdin is not None and devices.stdout is not None  # noqa: S101, PT018  (they are pipes)
+        with contextlib.suppress(BrokenPipeError):  # they have ended, and their last line is there
+            devices.stdin.write("?")
+            devices.stdin.flush()
+        line = devices.stdout.readline()
+        self._sent = json.loads(line) if line else self._sent
+        return self._sent
+
     def _hear_from_devices(self, devices: subprocess.Popen[str]) -> dict[str, int]:
         """Return what the devices tell at their end."""
         assert devices.stdout is not None  # noqa: S101  (it is a pipe)
@@ -242,8 +260,9 @@ class Demo:
             raise DemoFailed(f"the devices do not end; {self._plan.log('devices')} may say why") from None
         if failed:
             raise DemoFailed(f"the devices have failed; {self._plan.log('devices')} says why")
-        summary: dict[str, int] = json.loads(devices.stdout.read())
-        return summary
+        for line in devices.stdout:
+            self._sent = json.loads(line)
+        return self._sent
 
     def _listen_to_spark(self, spark: subprocess.Popen[str]) -> None:
         assert spark.stdout is not None  # noqa: S101  (it is a pipe)
@@ -277,23 +296,22 @@ class Demo:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def _report(self, tally: Tally, took: float, repeated: int) -> None:
+    def _report(self, tally: Tally, took: float) -> None:
         plan, record = self._plan, self._record
         shutil.rmtree(plan.scratch, ignore_errors=True)
         picture = plan.directory / "lag.png"
         drawn = write_picture(record, picture)
-        result = {**tally.as_json(), "seconds": took, "repeated": repeated}
+        result = {**tally.as_json(), "seconds": took}
         (plan.directory / "result.json").write_text(json.dumps(result, indent=1) + "\n")
         self._show.lag(record)
         down = (record.server_back or 0) - (record.server_killed or 0)
-        again = f"devices sent {repeated:,} messages again, of which it had {tally.recognised:,} already"
         self._show.tally(
             tally,
             [
                 f"{plan.messages:,} messages in {took:.0f} s, {plan.messages / took:,.0f} a second, kills included",
                 "processed by " + ", ".join(f"{name}: {count:,}" for name, count in tally.by_worker.items()),
-                f"{tally.claimed:,} messages were claimed from a worker that had them in hand",
-                f"the server was away for {down:.1f} s; {again}",
+                f"claimed from a worker that had them in hand: {tally.claimed:,}",
+                f"the server was away for {down:.1f} s",
             ],
         )
         files = [(plan.data, "the server's: `headrace serve --dir` goes on with it")]
@@ -316,6 +334,10 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message" + ("s" if count != 1 else "")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

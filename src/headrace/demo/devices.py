@@ -17,7 +17,7 @@ from typing import Final
 
 from headrace.demo.children import end_with_parent
 from headrace.demo.patience import GONE, connect, insist
-from headrace.demo.plan import STREAM
+from headrace.demo.plan import PRODUCER, STREAM
 
 _AT_ONCE: Final = 100
 _BEAT_S: Final = 0.05
@@ -52,7 +52,7 @@ class Device:
     def _send(self, batch: list[Message]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:
             for number, reading in batch:
-                once = (f"device-{self._number}", str(number).encode())
+                once = (f"{PRODUCER}{self._number}", str(number).encode())
                 pipeline.xadd(STREAM, reading, idmp=once)  # type: ignore[arg-type]
             try:
                 self.acknowledged += len(pipeline.execute())
@@ -69,19 +69,23 @@ class Device:
 
 
 def main(port: int, seconds: float, shares: list[int]) -> None:
-    """Run the devices, and print what they sent."""
-    end_with_parent()
+    """Run the devices, and print what they have sent when it is asked for, and in the end."""
     devices = [Device(port, number) for number in range(1, len(shares) + 1)]
+
+    def tell() -> None:
+        told = {
+            "acknowledged": sum(device.acknowledged for device in devices),
+            "repeated": sum(device.repeated for device in devices),
+        }
+        print(json.dumps(told), flush=True)  # noqa: T201  (to the demo)
+
+    end_with_parent(asked=tell)
     with ThreadPoolExecutor(len(devices)) as threads:
         for sending in [
             threads.submit(device.send_all, share, seconds) for device, share in zip(devices, shares, strict=True)
         ]:
             sending.result()
-    told = {
-        "acknowledged": sum(device.acknowledged for device in devices),
-        "repeated": sum(device.repeated for device in devices),
-    }
-    print(json.dumps(told), flush=True)  # noqa: T201  (to the demo)
+    tell()
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def draw(points: list[tuple[float, int]], title: str, marks: list[tuple[float, s
         name = label if row == _HEIGHT - 1 else "0" if row == 0 else ""
         edge = "┤" if row == _HEIGHT - 1 else "┼" if row == 0 else "│"
         blocks = "".join(_STEPS[min(8, max(0, eighth - 8 * row))] for eighth in eighths)
-        lines.append(f" {name:>{len(label)}} {edge}{blocks}")
+        lines.append(f" {name:>{len(label)}} {edge}{blocks}".rstrip())
     axis = [" "] * (columns + 24)
     for moment, name in [(0.0, "0:00"), *((at, f"▲ {mark}") for at, mark in marks)]:
         place = min(columns - 1, int(moment / last * columns))

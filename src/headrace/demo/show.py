@@ -117,6 +117,9 @@ def _counts(tally: Tally) -> Table:
     for count in tally.counts:
         wrong = (Text(f"{number:,}", style="bold red" if number else "green") for number in (count.lost, count.twice))
         table.add_row(count.place, f"{count.messages:,}", *wrong)
+    table.add_section()
+    table.add_row("sent again after the crash", f"{tally.sent_again:,}")
+    table.add_row("recognised as duplicates", f"{tally.recognised:,}")
     return table
 
 

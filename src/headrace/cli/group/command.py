@@ -32,12 +32,12 @@ _Group = Annotated[str, typer.Argument(help="The group.", show_default=False)]
 @declared
 def list_groups(
     *,
-    server: ServerAddress,
     key: Annotated[
         str | None,
         typer.Argument(help="The stream; all of them.", show_default=False, autocompletion=stream_names),
     ] = None,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """List groups, with their lag, what is pending, and their consumers."""
     from headrace.cli.group.looking import run_list  # noqa: PLC0415 — only when it runs
@@ -49,7 +49,6 @@ def list_groups(
 @declared
 def create(
     *,
-    server: ServerAddress,
     key: _Key,
     group: _Group,
     at: Annotated[
@@ -60,6 +59,7 @@ def create(
     ] = "$",
     make_stream: Annotated[bool, typer.Option("--make-stream", help="Make the stream, if there is none.")] = False,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Make a group that reads what is added from now on, or from another place."""
     from headrace.cli.group.changing import run_create  # noqa: PLC0415 — only when it runs
@@ -71,7 +71,6 @@ def create(
 @declared
 def reset(
     *,
-    server: ServerAddress,
     key: _Key,
     group: _Group,
     to: Annotated[
@@ -89,6 +88,7 @@ def reset(
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Let a group read on from another place; what is pending stays so."""
     from headrace.cli.group.changing import run_reset  # noqa: PLC0415 — only when it runs
@@ -100,7 +100,7 @@ def reset(
 
 @group_app.command()
 @declared
-def drop(*, server: ServerAddress, key: _Key, group: _Group, yes: Yes = False, as_json: AsJson = False) -> None:
+def drop(*, key: _Key, group: _Group, yes: Yes = False, as_json: AsJson = False, server: ServerAddress) -> None:
     """Remove a group, with all that it knows: its place, its consumers, what is pending."""
     from headrace.cli.group.changing import run_drop  # noqa: PLC0415 — only when it runs
 
@@ -111,7 +111,6 @@ def drop(*, server: ServerAddress, key: _Key, group: _Group, yes: Yes = False, a
 @declared
 def claim(
     *,
-    server: ServerAddress,
     key: _Key,
     group: _Group,
     to: Annotated[str, typer.Option("--to", help="The consumer that gets them.", show_default=False)],
@@ -122,6 +121,7 @@ def claim(
         int | None, typer.Option("--count", "-n", min=1, help="No more than this.", show_default=False)
     ] = None,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Give stale entries to another consumer, which reads them as its own from then on."""
     from headrace.cli.group.changing import run_claim  # noqa: PLC0415 — only when it runs
@@ -133,7 +133,6 @@ def claim(
 @declared
 def pending(
     *,
-    server: ServerAddress,
     key: _Key,
     group: _Group,
     consumer: Annotated[
@@ -144,6 +143,7 @@ def pending(
     ] = "0s",  # type: ignore[assignment]  # typer parses the default, too
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="No more than this.")] = 20,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """List what was delivered and not acknowledged."""
     from headrace.cli.group.looking import run_pending  # noqa: PLC0415 — only when it runs

@@ -28,7 +28,6 @@ For example:
 @declared
 def inspect(
     *,
-    server: ServerAddress,
     key: Annotated[
         str | None,
         typer.Argument(
@@ -48,6 +47,7 @@ def inspect(
     payload: Annotated[bool, typer.Option("--payload", help="Draw the whole DUMP payload, not one node.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Leave nothing out, however long it gets.")] = False,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Draw a stream."""
     from headrace.cli.inspect.inspecting import run_inspect  # noqa: PLC0415 — only when it runs

@@ -34,7 +34,6 @@ For example:
 @declared
 def tail(
     *,
-    server: ServerAddress,
     keys: Annotated[list[str], typer.Argument(help="The streams.", show_default=False, autocompletion=stream_names)],
     count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last entries first.")] = 10,
     start: Annotated[
@@ -60,6 +59,7 @@ def tail(
     fields: Annotated[
         list[str] | None, typer.Option("--field", "-F", help="Print only these fields.", show_default=False)
     ] = None,
+    server: ServerAddress,
 ) -> None:
     """Print what comes."""
     from headrace.cli.tail.following import run_tail  # noqa: PLC0415 — only when it runs

@@ -30,7 +30,6 @@ For example:
 @declared
 def top(
     *,
-    server: ServerAddress,
     match: Annotated[str, typer.Option("--match", help="Only streams whose names match this pattern.")] = "*",
     sort: Annotated[
         str, typer.Option("--sort", help="name, length, in, out, groups, lag, pending or oldest.")
@@ -40,6 +39,7 @@ def top(
     ] = "1s",  # type: ignore[assignment]  # typer parses the default, too
     once: Annotated[bool, typer.Option("--once", help="Print one reading and leave.")] = False,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Watch a server."""
     from headrace.cli.top.watching import run_top  # noqa: PLC0415 — only when it runs

@@ -42,7 +42,6 @@ _Form = Annotated[str | None, typer.Option("--format", help="json, csv or parque
 @declared
 def load(
     *,
-    server: ServerAddress,
     key: Annotated[str, typer.Argument(help="The stream.", show_default=False, autocompletion=stream_names)],
     file: Annotated[str, typer.Argument(help="The file; - for standard input.")] = "-",
     form: _Form = None,
@@ -50,6 +49,7 @@ def load(
     id_column: Annotated[str, typer.Option("--id-column", help="Where the file has its IDs.")] = "_id",
     batch: Annotated[int, typer.Option("--batch", min=1, max=100_000, help="Entries on the way at a time.")] = 1000,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Load a file."""
     from headrace.cli.transfer.loading import run_load  # noqa: PLC0415 — only when it runs
@@ -60,7 +60,6 @@ def load(
 @declared
 def export(
     *,
-    server: ServerAddress,
     key: Annotated[str, typer.Argument(help="The stream.", show_default=False, autocompletion=stream_names)],
     file: Annotated[str, typer.Argument(help="The file; - for standard output.")] = "-",
     form: _Form = None,
@@ -74,6 +73,7 @@ def export(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
+    server: ServerAddress,
 ) -> None:
     """Export a stream."""
     from headrace.cli.transfer.exporting import run_export  # noqa: PLC0415 — only when it runs

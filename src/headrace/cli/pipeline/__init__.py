@@ -1,0 +1,1 @@
+"""`headrace pipeline …`: jobs on Spark, from the command line."""

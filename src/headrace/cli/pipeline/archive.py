@@ -1,0 +1,81 @@
+"""`headrace pipeline archive`: streams to Parquet."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli.command import declared
+from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, Every, JobOptions, StreamNames
+from headrace.cli.showing import entries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.pipelines.archive import Archived
+    from headrace.pipelines.running import Watch
+
+ARCHIVE_HELP: Final = """Streams to Parquet, by key and date, every entry once.
+
+Appends what is new since the last run, or goes on with --continuous. With --trim the streams then lose what is safely
+archived and no group has still to read or acknowledge.
+
+For example:
+
+\b
+  headrace pipeline archive 'orders,sensor:*' lake
+  headrace pipeline archive 'sensor:*' lake --continuous --every '1 minute' --trim
+"""
+
+
+@declared
+def archive(
+    *,
+    keys: StreamNames,
+    path: ArchivePath,
+    continuous: Continuous = False,
+    every: Every = None,
+    trim: Annotated[
+        bool, typer.Option("--trim", help="Then trim what is archived and settled by every group.")
+    ] = False,
+    trim_pending: Annotated[
+        bool, typer.Option("--trim-pending", help="Then trim all that is archived, read by its groups or not.")
+    ] = False,
+    group: Annotated[
+        str | None, typer.Option(help="Publish progress as this consumer group.", show_default=False)
+    ] = None,
+    max_entries: Annotated[
+        int | None, typer.Option(help="Entries of one batch, at most.", show_default="1,000,000")
+    ] = None,
+    allow_loss: Annotated[
+        bool, typer.Option("--allow-loss", help="Go on where entries were trimmed before they were archived.")
+    ] = False,
+    checkpoint: Checkpoint = None,
+    job: JobOptions,
+) -> None:
+    """Archive streams."""
+    from headrace.cli.pipeline.running import run_job  # noqa: PLC0415 — only when it runs
+
+    def work(spark: "SparkSession", watch: "Watch") -> "Archived":
+        from headrace.pipelines.archive import archive_streams  # noqa: PLC0415
+
+        return archive_streams(
+            spark,
+            keys,
+            path,
+            url=job.url,
+            checkpoint=checkpoint,
+            continuous=continuous,
+            every=every,
+            trim="archived" if trim_pending else "settled" if trim else "nothing",
+            group=group,
+            max_entries=max_entries,
+            fail_on_data_loss=not allow_loss,
+            watch=watch,
+        )
+
+    def told(result: "Archived") -> str:
+        gone = sum(result.trimmed.values())
+        trimmed = f"; trimmed {entries(gone)}" if trim or trim_pending else ""
+        return f"Archived {entries(result.entries)} in {path}{trimmed}."
+
+    run_job(work, told, doing=f"archiving {keys}", options=job)

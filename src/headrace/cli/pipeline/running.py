@@ -1,0 +1,87 @@
+"""One run of a job: Spark started, a line on the terminal while it works, and what it did told in the end."""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from headrace.cli.command import ENDED, INTERRUPTED
+from headrace.cli.interrupts import Terminated, terminable
+from headrace.cli.pipeline.options import JobOptions
+from headrace.pipelines.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.pipelines.running import Progress, Watch
+
+Result = TypeVar("Result")
+
+
+def run_job(
+    work: Callable[["SparkSession", "Watch"], Result], told: Callable[[Result], str], *, doing: str, options: JobOptions
+) -> Result:
+    """Run a job in a session of its own and print what it did; what is wrong is raised as a HeadraceError."""
+    try:
+        with (
+            terminable(),
+            _silence(verbose=options.verbose),
+            _line(f"starting Spark on {options.master}") as say,
+            spark_session(options.master, verbose=options.verbose) as spark,
+        ):
+            say(doing)
+            result = work(spark, lambda progress: say(f"{doing}: {_shown(progress)}"))
+    except KeyboardInterrupt as stopped:
+        how, code = ("ended", ENDED) if isinstance(stopped, Terminated) else ("interrupted", INTERRUPTED)
+        typer.echo(f"headrace: {doing} was {how}; run it again to go on", err=True)
+        raise typer.Exit(code) from None
+    if options.as_json:
+        typer.echo(json.dumps(_plain(result), indent=2))
+    else:
+        typer.echo(told(result))
+    return result
+
+
+@contextmanager
+def _silence(*, verbose: bool) -> Iterator[None]:
+    """Keep off the terminal what PySpark logs beside raising it: refused queries with Java's stack, broken calls."""
+    before = logging.root.manager.disable
+    if not verbose:
+        logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _line(text: str) -> Iterator[Callable[[str], None]]:
+    """Show what is going on, on a terminal; the line goes when it is over."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(Text(text)) as status:
+        yield lambda now: status.update(Text(now))
+
+
+def _shown(progress: "Progress") -> str:
+    of = "" if progress.total is None else f" of {progress.total:,}"
+    speed = f", {progress.per_second:,.0f}/s" if progress.per_second else ""
+    return f"{progress.entries:,}{of} entries{speed}"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return value
