@@ -149,6 +149,9 @@ class Twins:
             return False  # nobody waits for ever
         if name == b"xadd" and b"*" in words:
             return not inside and self._is_beyond_the_clock(command[1])
+        compares = name in (b"expire", b"pexpire") and {b"gt", b"lt"} & set(words[3:])
+        if compares and (inside or not self._never_expires(command[1])):
+            return False
         if name in (b"expire", b"pexpire", b"restore") and len(words) > 2 and words[2].isdigit():
             # Nothing expires while it is looked at; and a RESTORE for longer than time lasts overflows in Redis.
             return words[2] == b"0" or HOUR_MS // 1000 <= int(words[2]) < 2**62
@@ -167,6 +170,10 @@ class Twins:
         if not isinstance(reply, list):
             return False
         return stream_id(pairs(reply)["$last-generated-id"]).ms > time.time() * 1000 + HOUR_MS
+
+    def _never_expires(self, key: bytes) -> bool:
+        """Whether GT and LT have one answer: compared with a time set a moment ago, each server's clock decides."""
+        return int(parse(self.theirs.run("PTTL", key))[1:]) < 0
 
     def _leaves_dead_node(self, command: Command) -> bool:
         """2.6: before 8.8 a node may outlive its last entry when trimmed by ID."""
