@@ -40,7 +40,7 @@ $(VENV)/java: | $(VENV)/compiled
 	touch $@
 
 test: setup  ## the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 test-spark: setup  ## of the tests, those that run a Spark
 	$(BIN)/python -m pytest tests/spark

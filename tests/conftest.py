@@ -13,10 +13,12 @@ from hypothesis import HealthCheck, settings
 
 from campaign import LONG
 from ports import free_port
+from sharing import Sharing, is_on_spark
 from starting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
@@ -24,6 +26,17 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("test"), derandomize=False, max_examples=2000)
 settings.load_profile("long" if LONG else "test")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Sharing:
+    """Share the tests between processes."""
+    return Sharing(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: not is_on_spark(item.nodeid))
 
 
 @pytest.fixture(scope="session")
