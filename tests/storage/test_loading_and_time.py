@@ -3,6 +3,8 @@
 from commands.in_process import InProcess
 from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader, encode
+from storage.crash_life import ROOT, Clock, Process
+from storage.simulated_disk import SimulatedDisk
 
 NOON = 1_700_000_000_000
 
@@ -22,6 +24,19 @@ def test_a_key_whose_time_has_come_is_there_for_what_follows_in_the_files() -> N
     engine.engine.tick()
     assert engine.run("GET", "kept") == b"$1\r\nv\r\n"
     assert engine.run("EXISTS", "expired") == b":0\r\n"
+
+
+def test_nobody_is_served_before_the_journal_has_its_file() -> None:
+    """A client that came between the last file and the journal's was answered, and what it did was written nowhere."""
+    disk = SimulatedDisk(ROOT)
+    for _start in ("anew", "from files"):
+        process = Process(disk, Clock(), {"appendonly": "yes"})
+        process.store.directory.lock()
+        steps = [process.engine.loading for _ in process.store.open()]
+        assert steps
+        assert all(steps)
+        assert not process.engine.loading
+        process.store.close()
 
 
 def test_commands_run_up_to_a_number_an_error_or_the_end() -> None:

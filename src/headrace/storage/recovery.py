@@ -90,9 +90,10 @@ class _Recovery:
         elif self._disk.exists(self._directory.dump):
             recovered.source = Source.SNAPSHOT
             yield from self._load_dump()
+        # The last time that others run: until the journal has its file, what a client did would be written nowhere.
+        yield Progress(self._loader.total, self._loader.total)
         self._loader.end()
         self._cut()
-        yield Progress(self._loader.total, self._loader.total)
         return recovered
 
     # --- which files -----------------------------------------------------------------------------------------------
