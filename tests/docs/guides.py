@@ -132,6 +132,7 @@ class PageRun:
             assert not block.text.startswith("$ "), f"{block}: commands stand in ```console"
             return
         if block.language == "python":
+            self._end_host()  # whose Java has the archive, and the page's own may want it
             self._run_python(block)
         elif block.language == "console":
             if self._host is None and re.search(r"\bheadrace pipeline\b", block.text):
@@ -149,8 +150,7 @@ class PageRun:
 
     def close(self) -> None:
         """End the servers, those that went into the background included."""
-        if self._host is not None:
-            self._host.close()
+        self._end_host()
         for port in self._ports.values():
             self._bash(f"redis-cli -p {port} SHUTDOWN NOSAVE 2>/dev/null")
         for server in self._servers:
@@ -158,6 +158,11 @@ class PageRun:
             server.wait()
             assert server.stdout is not None
             server.stdout.close()
+
+    def _end_host(self) -> None:
+        if self._host is not None:
+            self._host.close()
+            self._host = None
 
     # --- python ----------------------------------------------------------------------------------------------------
 
