@@ -97,6 +97,16 @@ def test_a_server_that_is_not_there_is_told_by_every_command() -> None:
     assert "secret" not in sentence
 
 
+@pytest.mark.parametrize(("content", "why"), [(None, "cannot be read: No such file"), (b"\xff", "is no text in UTF-8")])
+def test_a_query_that_cannot_be_read_is_a_usage_error(tmp_path: Path, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (tmp_path / "query.sql").write_bytes(content)
+    done = headrace("pipeline", "transform", "@query.sql", "--stream", "a=b", "--key", "c", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"query.sql {why}" in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
 def test_passwords_are_asked_for_and_judged(tmp_path: Path) -> None:
     socket = tmp_path / "headrace.sock"
     with ServerProcess(

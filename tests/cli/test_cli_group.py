@@ -132,7 +132,7 @@ def test_groups_that_are_not_there_are_told(server: redis.Redis) -> None:
     fill(server)
     for command in ("pending", "drop"):
         sentence = refusal("group", command, "devmsg", "none", server=server)
-        assert sentence == "There is no group none in the stream devmsg; there are workers."
+        assert sentence == "There is no group none in the stream devmsg; it has workers."
     server.xadd("bare", {"n": 1})
     assert refusal("group", "pending", "bare", "g", server=server).endswith("`headrace group create bare g`.")
     for arguments in ([], ["--to", "0", "--lag", "1"]):

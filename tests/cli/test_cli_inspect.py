@@ -268,7 +268,7 @@ def test_what_cannot_be_drawn_is_told_in_a_sentence(headrace_server: redis.Redis
     server.xadd("one", {"a": 1})
     assert refusal("inspect", "text", server=server) == "The key text holds a string, not a stream."
     assert "There is no stream nothing" in refusal("inspect", "nothing", server=server)
-    assert refusal("inspect", "nothing", server=server).endswith("; there are one.")
+    assert refusal("inspect", "nothing", server=server).endswith("; it has one.")
     broken = bytearray(server.dump("one"))
     broken[5] ^= 0xFF
     (tmp_path / "broken.dump").write_bytes(broken)

@@ -1,24 +1,26 @@
-"""Every example of `headrace pipeline … --help`, each with a Spark of its own."""
+"""Every example of `headrace pipeline … --help`, with one Spark."""
 
 import gzip
 import json
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 from cli_examples import Example, examples_of
-from cli_process import COMMAND, environment
+from cli_process import COMMAND, environment, url_of
 
 from campaign import LONG
+from spark_host import PATIENCE_S, SparkHost
 
-PATIENCE_S = 300
 MORNING_MS = 1794733200000  # 2026-11-15 09:00 UTC
 
 pytestmark = [
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(not LONG, reason="make test-long runs it; tests/pipelines runs these jobs with one Spark"),
 ]
 
@@ -28,11 +30,12 @@ def fill(client: redis.Redis, directory: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     arrow = pytest.importorskip("pyarrow")
     client.flushall()
+    for left in directory.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     for number in range(10):
         id = f"{MORNING_MS + number}-0"
         client.xadd("orders", {"order": number, "state": "late" if number % 2 else "sent"}, id=id)
         client.xadd(f"sensor:{number % 2}", {"device": f"d{number % 2}", "temp": 20 + number}, id=id)
-    directory.mkdir()
     (directory / "orders.csv").write_text("order,state\n1,sent\n2,late\n")
     clicks = b'{"user": "ann", "page": "/"}\n{"user": "bob", "page": "/x"}\n'
     (directory / "clicks.jsonl.gz").write_bytes(gzip.compress(clicks))
@@ -41,31 +44,30 @@ def fill(client: redis.Redis, directory: Path) -> None:
     parquet.write_table(rows, directory / "readings" / "a.parquet")
 
 
-def start(words: list[str], client: redis.Redis, directory: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=directory,
-        env=environment(client, {"XDG_STATE_HOME": str(directory / "state")}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("examples")
 
 
-def run(words: list[str], client: redis.Redis, directory: Path) -> str:
-    job = start(words, client, directory)
-    try:
-        told, wrong = job.communicate(timeout=PATIENCE_S)
-    finally:
-        job.kill()
-        job.wait()
-    assert job.returncode == 0, wrong
+@pytest.fixture(scope="module")
+def host(directory: Path) -> Iterator[SparkHost]:
+    host = SparkHost(directory)
+    yield host
+    host.close()
+
+
+def run(host: SparkHost, words: list[str], client: redis.Redis, directory: Path) -> str:
+    surroundings = {"HEADRACE_URL": url_of(client), "XDG_STATE_HOME": str(directory / "state")}
+    code, told = host.run(words, surroundings)
+    assert code == 0, told
     return told
 
 
 def run_until_committed(words: list[str], client: redis.Redis, directory: Path) -> None:
     """Run what goes on for ever, until it has done something, and press Ctrl-C."""
-    job = start(words, client, directory)
+    job = subprocess.Popen(
+        [*COMMAND, *words], cwd=directory, env=environment(client), stderr=subprocess.PIPE, text=True
+    )
     try:
         deadline = time.monotonic() + PATIENCE_S
         while not list(directory.glob("lake/_checkpoint/commits/[0-9]*")):
@@ -85,18 +87,17 @@ def run_until_committed(words: list[str], client: redis.Redis, directory: Path) 
     examples_of(*(f"pipeline {job}" for job in ("load", "archive", "replay", "transform", "report", "audit"))),
     ids=lambda example: " ".join(example.line.split()[2:5]),
 )
-def test_an_example(example: Example, headrace_server: redis.Redis, tmp_path: Path) -> None:
-    directory = tmp_path / "here"
+def test_an_example(example: Example, host: SparkHost, headrace_server: redis.Redis, directory: Path) -> None:
     fill(headrace_server, directory)
     words = example.words(headrace_server)
     if words[1] in {"replay", "audit"}:
-        run(["pipeline", "archive", "orders,sensor:*", "lake"], headrace_server, directory)
+        run(host, ["pipeline", "archive", "orders,sensor:*", "lake"], headrace_server, directory)
     if words[1] == "replay":
         headrace_server.flushall()
     if "--continuous" in words:
         run_until_committed(words, headrace_server, directory)
         return
-    told = run(words, headrace_server, directory)
+    told = run(host, words, headrace_server, directory)
     assert told
     assert "Nothing" not in told
     assert " 0 " not in told

@@ -166,7 +166,7 @@ def test_streams_that_are_none_are_told(server: redis.Redis) -> None:
 def test_new_entries_appear_and_ctrl_c_ends_it_quietly(server: redis.Redis) -> None:
     fill(server, 3)
     with PseudoTerminal("tail", "devmsg", "later", "--where", "temp>20", server=server) as terminal:
-        terminal.await_text("20.5", "21.0")
+        terminal.await_text("There is no stream later yet; waiting for it.", "20.5", "21.0")
         server.xadd("devmsg", {"dev": 7, "temp": "77.5"})
         terminal.await_text("77.5")
         server.xadd("devmsg", {"dev": 7, "temp": "-4"})

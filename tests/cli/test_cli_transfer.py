@@ -233,7 +233,8 @@ def test_what_cannot_be_read_is_told_with_its_line(
     assert complaint in sentence
     added = 2 if b"x\ny" in content else 1 if content.startswith((b'{"a": 1}', b"a,b\n1,2")) else 0
     assert headrace_server.xlen("rows") == added
-    assert f"Before that, {added} entr" in sentence
+    assert sentence.partition("Before that, ")[2].startswith(f"{added} entr" if added else "")
+    assert ("Before that" in sentence) == (added > 0)
 
 
 def test_ids_that_are_none_are_told(headrace_server: redis.Redis) -> None:

@@ -9,7 +9,8 @@
 A page is run from its first line to its last in one empty directory. `headrace serve` runs on until the page ends, or
 kills it. Ports 7700 to 7799 stand for free ones. `…` in the output stands for anything, on a line of its own for any
 lines; what differs each time (process numbers, times, sizes, IDs of today) is compared by its form. The directory is
-/srv, the home /home/me. `export NAME=VALUE` holds for all commands behind it.
+/srv, the home /home/me. `export NAME=VALUE` holds for all commands behind it. `headrace pipeline` has one Spark for the
+whole page, see `spark_host`.
 
 A block that no test can run has its reason above it:
 
@@ -32,8 +33,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import spark_host
 from campaign import LONG
 from ports import free_port
+from spark_host import SparkHost
 
 PROJECT = Path(__file__).parents[2]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
@@ -57,7 +60,7 @@ _FORMS = (
 )
 _SERVE = re.compile(r"^(\S*/)?headrace serve\b")
 _DATA = {"", "conf", "csv", "ini"}
-_SECONDS = 300  # which only a fault reaches, also where a Spark starts on a busy machine
+_SECONDS = 900  # which only a fault reaches, also where Spark runs on a busy machine
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class PageRun:
         self._ports: dict[str, str] = {}
         self._servers: list[subprocess.Popen[str]] = []
         self._exported: dict[str, str] = {}
+        self._host: SparkHost | None = None
         self._write_commands()
 
     def run(self, block: Block) -> None:
@@ -128,8 +132,12 @@ class PageRun:
             assert not block.text.startswith("$ "), f"{block}: commands stand in ```console"
             return
         if block.language == "python":
+            self._end_host()  # whose Java has the archive, and the page's own may want it
             self._run_python(block)
         elif block.language == "console":
+            if self._host is None and re.search(r"\bheadrace pipeline\b", block.text):
+                self._host = SparkHost(self._directory)
+                self._exported["SPARK_HOST"] = str(self._host.socket)
             self._run_console(block)
         elif block.language == "json":
             json.loads(block.text)
@@ -142,6 +150,7 @@ class PageRun:
 
     def close(self) -> None:
         """End the servers, those that went into the background included."""
+        self._end_host()
         for port in self._ports.values():
             self._bash(f"redis-cli -p {port} SHUTDOWN NOSAVE 2>/dev/null")
         for server in self._servers:
@@ -149,6 +158,11 @@ class PageRun:
             server.wait()
             assert server.stdout is not None
             server.stdout.close()
+
+    def _end_host(self) -> None:
+        if self._host is not None:
+            self._host.close()
+            self._host = None
 
     # --- python ----------------------------------------------------------------------------------------------------
 
@@ -243,9 +257,14 @@ class PageRun:
         """Put the commands that pages call where pages call them."""
         programs = self._directory / ".venv" / "bin"
         programs.mkdir(parents=True)
-        for name, module in (("headrace", "-m headrace.cli.main"), ("python", "")):
+        python = shlex.quote(sys.executable)
+        jobs = f'[ "$1" = pipeline ] && exec {python} {spark_host.__file__} "$@"\n'
+        for name, script in (
+            ("headrace", f'{jobs}exec {python} -m headrace.cli.main "$@"'),
+            ("python", f'exec {python} "$@"'),
+        ):
             program = programs / name
-            program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
+            program.write_text(f"#!/bin/sh\n{script}\n")
             program.chmod(0o755)
 
     def _with_ports(self, text: str) -> str:

@@ -11,7 +11,7 @@ from guides import PAGES, PROJECT, PageRun, _alike, _commands, blocks_of, why_no
 from campaign import LONG
 
 
-@pytest.mark.timeout(1800 if LONG else 300)
+@pytest.mark.timeout(3600 if LONG else 300)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -118,7 +118,7 @@ def require_stream(client: redis.Redis, key: bytes) -> None:
     has = ", ".join(shown(name) for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     raise CommandFailed(
         f"There is no stream {shown(key)} at {place_of(client)}"
-        + (f"; there are {has}." if names else ", nor any other in this database.")
+        + (f"; it has {has}." if names else ", nor any other in this database.")
     )
 
 

@@ -168,7 +168,7 @@ class Demo:
             time.sleep(0.01)
         victim.kill()
         self._record.worker_killed = time.monotonic() - began
-        self._show.say(f"{name} is killed with {_messages(held)} in hand; the others will claim them.", "bold")
+        self._show.say(f"{name} is killed with {_messages(held)} in hand, which the others will claim.", "bold")
 
     def _kill_server(self, began: float, devices: subprocess.Popen[str]) -> None:
         assert self._server is not None  # noqa: S101  (it was started)

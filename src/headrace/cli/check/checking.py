@@ -10,6 +10,7 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.paper import paper
 from headrace.cli.showing import number, size
 from headrace.storage.check import DAMAGED, MISSING, OK, CheckReport, FileReport, check
 from headrace.storage.disk import Disk
@@ -22,7 +23,7 @@ _LISTED: Final = 10  # problems of one file in the table; JSON has all
 def run_check(path: Path, *, fix: bool, output: Path | None, as_json: bool) -> int:
     """Check, print, repair into a copy where that is asked for; return the exit code."""
     disk = Disk()
-    console = Console(highlight=False)
+    console = paper()
     path = path.absolute()
     report = _check(path, disk)
     target: Path | None = None

@@ -1,10 +1,9 @@
 """`headrace group list` and `headrace group pending`: tables, or JSON."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import redis
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -12,7 +11,10 @@ from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import connected, require_stream, stream_keys
 from headrace.cli.errors import CommandFailed
 from headrace.cli.moments import written
+from headrace.cli.paper import paper
 from headrace.cli.showing import duration, lossless, number, raw, shown
+
+_UNBROKEN: Final = {"id", "added", "last delivered"}  # columns whose cells are whole, however narrow the terminal
 
 
 def run_list(server: ServerAddress, name: str | None, *, as_json: bool) -> None:
@@ -97,7 +99,7 @@ def run_pending(
         )
     _print(table, "Nothing is pending.")
     if len(records) > count:
-        Console(highlight=False).print(Text(f"and more: --count {count * 5}", style="dim"))
+        paper().print(Text(f"and more: --count {count * 5}", style="dim"))
 
 
 def require_group(client: redis.Redis, key: bytes, group: bytes) -> dict[str, object]:
@@ -110,21 +112,21 @@ def require_group(client: redis.Redis, key: bytes, group: bytes) -> dict[str, ob
     has = ", ".join(shown(told["name"]) for told in groups)
     raise CommandFailed(
         f"There is no group {shown(group)} in the stream {shown(key)}"
-        + (f"; there are {has}." if has else f": make it with `headrace group create {shown(key)} {shown(group)}`.")
+        + (f"; it has {has}." if has else f": make it with `headrace group create {shown(key)} {shown(group)}`.")
     )
 
 
 def _table(*left: str, right: tuple[str, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in left:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name in _UNBROKEN)
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
 def _print(table: Table, otherwise: str) -> None:
-    console = Console(highlight=False)
+    console = paper()
     if table.row_count:
         console.print(table)
     else:

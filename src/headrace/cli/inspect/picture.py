@@ -36,6 +36,7 @@ _MOST_VALUE: Final = 18
 _ENTRIES: Final = (3, 1)  # shown of a node: at its beginning, and at its end
 _NODES: Final = (8, 3)
 _BAR: Final = 12
+_RULE: Final = 80  # the width of a heading in a listpack
 
 _ENCODINGS: Final = {
     "uint7": "0xxxxxxx                    an integer from 0 to 127, in one byte",
@@ -126,7 +127,7 @@ def _kept(items: Sequence[StreamNode], everything: bool, first: int, last: int) 
 def _draw_nodes(console: Console, nodes: Sequence[StreamNode], chosen: StreamNode | None, *, everything: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("")
-    table.add_column("master ID", no_wrap=True)
+    table.add_column("master ID", no_wrap=True, min_width=max(len(str(node.master)) for node in nodes))
     for name in ("entries", "deleted", "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -153,8 +154,8 @@ def _draw_nodes(console: Console, nodes: Sequence[StreamNode], chosen: StreamNod
 
 def _draw_groups(console: Console, overview: Overview) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in ("group", "last delivered"):
-        table.add_column(name, overflow="fold")
+    table.add_column("group", overflow="fold")
+    table.add_column("last delivered", no_wrap=True)
     for name in ("read", "lag", "pending"):
         table.add_column(name, justify="right")
     table.add_column("consumers: pending", overflow="fold")
@@ -193,7 +194,8 @@ def draw_parts(console: Console, parts: Sequence[Part], *, everything: bool) -> 
                 told = True
             continue
         if of:
-            console.print(Text.assemble("── ", (_title(of), "bold"), " " + "─" * max(2, 76 - len(_title(of)))))
+            rest = min(_RULE, console.width) - len(_title(of)) - 4
+            console.print(Text.assemble("── ", (_title(of), "bold"), " " + "─" * max(2, rest)))
         for part in members:
             for line in part_lines(part, everything=everything):
                 console.print(line, soft_wrap=True)

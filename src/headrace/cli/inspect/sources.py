@@ -90,7 +90,7 @@ def _chosen(streams: dict[bytes, Stream], key: bytes | None, path: Path) -> Spec
             raise CommandFailed(f"There are {plural(len(streams), 'stream')} in {path}: name one of {named}.")
         key = next(iter(streams))
     if key not in streams:
-        raise CommandFailed(f"There is no stream {shown(key)} in {path}; there are {named}.")
+        raise CommandFailed(f"There is no stream {shown(key)} in {path}; it has {named}.")
     return Specimen(key, f"in {path}", streams[key], None)
 
 

@@ -60,6 +60,8 @@ def transform(
             sql = Path(sql[1:]).read_text()
         except OSError as error:
             raise typer.BadParameter(f"{sql[1:]} cannot be read: {error.strerror}", param_hint="SQL") from None
+        except UnicodeDecodeError:
+            raise typer.BadParameter(f"{sql[1:]} is no text in UTF-8", param_hint="SQL") from None
     given = {
         "url": to_url,
         "key": target.key,

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.paper import paper
 from headrace.cli.showing import entries, plural
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def verdict(audit: "Audit") -> str:
     says = {"missing": "lacks it", "extra": "has it, the stream does not", "changed": "has other fields"}
     for difference in audit.differences[:_LISTED]:
         table.add_row(Text(difference.key), difference.id, says[difference.kind])
-    console = Console(highlight=False)
+    console = paper()
     with console.capture() as captured:
         console.print(table)
     more = len(audit.differences) - _LISTED

@@ -14,7 +14,7 @@ from headrace.cli.connecting import ask, connected, require_stream
 from headrace.cli.moments import END
 from headrace.cli.rows.fetching import as_pairs, fetch
 from headrace.cli.rows.row import Pairs
-from headrace.cli.showing import raw
+from headrace.cli.showing import raw, shown
 from headrace.cli.tail.filters import Condition, conditions
 from headrace.cli.tail.formats import printer
 from headrace.core.stream_id import StreamID
@@ -69,6 +69,7 @@ def _end_of(client: redis.Redis, key: bytes) -> StreamID:
     """Where a stream ends now; what comes behind that is new. A stream that is not there yet may come."""
     kind = client.type(key)
     if kind == b"none":
+        print(f"headrace: There is no stream {shown(key)} yet; waiting for it.", file=sys.stderr)  # noqa: T201
         return StreamID(0, 0)
     require_stream(client, key)
     return StreamID.parse(client.xinfo_stream(key)["last-generated-id"])

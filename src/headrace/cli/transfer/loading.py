@@ -80,6 +80,8 @@ def run_load(
             print(f"headrace: Stopped: {account.sentence(key)}", file=sys.stderr)  # noqa: T201
             raise typer.Exit(INTERRUPTED) from None
         except CommandFailed as error:
+            if not account.rows:
+                raise
             raise CommandFailed(f"{error} Before that, {account.sentence(key)}") from None
     _report(account, key, as_json=as_json)
 
