@@ -3,7 +3,9 @@
 import os
 import random
 import signal
+import threading
 import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -113,6 +115,40 @@ def test_kills_while_loading_lose_nothing(tmp_path: Path) -> None:
     assert loading > 0
     with ServerProcess(tmp_path) as server, server.client() as client:
         assert_filled(client, 250_001)
+
+
+def test_a_producer_that_is_back_before_the_server_is_ready_loses_nothing(tmp_path: Path) -> None:
+    acknowledged: set[bytes] = set()
+    with ServerProcess(tmp_path) as server:
+        fill(server, 1, 50_001)
+    servers = [ServerProcess(tmp_path)]
+    over = threading.Event()
+
+    def produce() -> None:
+        while not over.is_set():
+            with suppress(OSError), servers[-1].raw() as client:
+                while reply := client.run("XADD", "s", "*", "n", str(len(acknowledged))):
+                    if not reply.startswith(b"-LOADING"):
+                        acknowledged.add(reply.split()[1])
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    try:
+        for _ in range(KILLS):
+            with servers[-1] as server:
+                enough, deadline = len(acknowledged) + 10, time.monotonic() + PATIENCE_S
+                while len(acknowledged) < enough:
+                    assert time.monotonic() < deadline, "the producer does not come back"
+                    time.sleep(0.001)
+                kill(server)
+            servers.append(ServerProcess(tmp_path))
+    finally:
+        over.set()
+        kill(servers[-1])
+        producer.join()
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        kept = {entry_id.encode() for entry_id, _ in client.xrange("s")}
+    assert acknowledged <= kept, sorted(acknowledged - kept)[:10]
 
 
 def sees_loading(server: ServerProcess) -> bool:
