@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from headrace.pipelines.errors import with_causes
 from spark_queries import may_be_started_again
 from spark_sessions import start_spark
 
@@ -51,9 +52,10 @@ def main(url: str, directory: Path, master: str) -> None:
         try:
             spark.streams.awaitAnyTermination()
         except StreamingQueryException as failed:
-            if not may_be_started_again(str(failed)):
+            told = with_causes(failed)
+            print(told, flush=True)
+            if not may_be_started_again(told):
                 raise
-            print("started again:", str(failed)[-300:], flush=True)
         for query in queries:
             query.stop()
         spark.streams.resetTerminated()

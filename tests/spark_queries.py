@@ -1,9 +1,9 @@
 """Starting streaming queries on a machine that may be busy.
 
 Spark gives the Python process of a query's source ten seconds to start, and nothing can change that. Two queries that
-start at the same moment may also trip over each other in Spark 4.3 itself, while it serializes their first tasks. And a
-server that was killed between what tasks staged and the commit has lost the batch, and says so. Then the query is
-started again, as whoever runs queries would.
+start at the same moment may also trip over each other in Spark 4.3 itself, while it serializes their first tasks. A
+server that was killed between what tasks staged and the commit has lost the batch, and says so; and a query does not
+survive the process that commits for it. Then it is started again, as whoever runs queries would.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,9 @@ def is_sparks_own(failure: str) -> bool:
 
 
 def may_be_started_again(failure: str) -> bool:
-    """Whether a query failed for a reason of Spark's own, or of a server that was restarted."""
-    return is_sparks_own(failure) or "stage the batch again" in failure
+    """Whether a query failed for a reason of Spark's own, or because a server or the committing process was killed."""
+    killed = ("stage the batch again", "Python worker exited unexpectedly")
+    return is_sparks_own(failure) or any(words in failure for words in killed)
 
 
 def run_to_the_end(start: Callable[[], Sequence[StreamingQuery]]) -> Sequence[StreamingQuery]:

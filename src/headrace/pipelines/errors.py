@@ -51,6 +51,16 @@ def explained() -> Iterator[None]:
         raise PipelineError(sentence_of(str(error))) from error
 
 
+def with_causes(failed: BaseException) -> str:
+    """Return what an error of Spark's says, and what its causes say: a failed commit is "Writing job failed." alone."""
+    texts = []
+    cause: BaseException | None = failed
+    while cause is not None:
+        texts.append(str(cause))
+        cause = getattr(cause, "_cause", None)
+    return "\n".join(texts)
+
+
 def sentence_of(text: str) -> str:
     """Return the line of an error of Spark's that says what is wrong."""
     ours = _OURS.findall(text)

@@ -10,14 +10,19 @@ from typing import Any, Final
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.pipelines.errors import PipelineError, sentence_of
+from headrace.pipelines.errors import PipelineError, sentence_of, with_causes
 
 ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
 
 _POLL_S: Final = 0.5
 # A query can always be started again, and then it helps: Spark gives the process of a Python source 10 s to start and
-# no setting for that, which is not enough on a busy machine; and a server that was restarted has lost what was staged.
-_PASSING: Final = ("Python worker failed to connect back", "stage the batch again")
+# no setting for that, which is not enough on a busy machine; a query does not survive the process that commits for it,
+# as it does those of its tasks; and a server that was restarted has lost what was staged.
+_PASSING: Final = (
+    "Python worker failed to connect back",
+    "Python worker exited unexpectedly",
+    "stage the batch again",
+)
 _ATTEMPTS: Final = 5  # without a batch in between
 
 
@@ -88,7 +93,7 @@ def _run_to_end(
     finally:
         query.stop()
     failed = query.exception()
-    return None if failed is None else str(failed)
+    return None if failed is None else with_causes(failed)
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool:
