@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not is_on_spark(item.nodeid))
 
 
+@contextmanager
+def client_of(process: subprocess.Popen[bytes], port: int) -> Iterator[redis.Redis]:
+    """A client of a server that was just started, once it answers; the server ends with it."""
+    client = redis.Redis(port=port, protocol=2)
+    try:
+        wait_for(process, client)
+        yield client
+    finally:
+        client.close()
+        process.terminate()
+        process.wait(10)
+
+
 @pytest.fixture(scope="session")
 def redis_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Redis]:
     """A private redis-server for the session, without persistence or compression."""
@@ -54,14 +68,8 @@ def redis_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.Re
         ],
         stdout=subprocess.DEVNULL,
     )
-    client = redis.Redis(port=port, protocol=2)
-    try:
-        wait_for(process, client)
+    with client_of(process, port) as client:
         yield client
-    finally:
-        client.close()
-        process.terminate()
-        process.wait(10)
 
 
 @pytest.fixture
@@ -83,14 +91,8 @@ def valkey_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis.R
     port = free_port()
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = subprocess.Popen(command, cwd=tmp_path_factory.mktemp("valkey"), stdout=subprocess.DEVNULL)
-    client = redis.Redis(port=port, protocol=2)
-    try:
-        wait_for(process, client)
+    with client_of(process, port) as client:
         yield client
-    finally:
-        client.close()
-        process.terminate()
-        process.wait(10)
 
 
 @pytest.fixture
@@ -113,14 +115,8 @@ def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis
         cwd=directory,
         stdout=subprocess.DEVNULL,
     )
-    client = redis.Redis(port=port, protocol=2)
-    try:
-        wait_for(process, client)
+    with client_of(process, port) as client:
         yield client
-    finally:
-        client.close()
-        process.terminate()
-        process.wait(10)
 
 
 @pytest.fixture(scope="session")
