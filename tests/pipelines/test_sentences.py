@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.pipelines.errors import sentence_of
+from headrace.pipelines.errors import sentence_of, with_causes
 from headrace.pipelines.report.shapes import amount, byte_size, ceiling, duration, moment
 
 WRAPPED = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed when
@@ -27,6 +27,19 @@ headrace.spark.errors.ServerUnreachable: option 'url' is 'redis://127.0.0.1:1': 
 )
 def test_the_line_that_matters(said: str, sentence: str) -> None:
     assert sentence_of(said) == sentence
+
+
+class Told(Exception):
+    """An error as PySpark makes them of Java's: the cause is an attribute of its own."""
+
+    def __init__(self, text: str, cause: Exception | None = None) -> None:
+        super().__init__(text)
+        self._cause = cause
+
+
+def test_why_a_commit_failed_is_said_by_the_causes() -> None:
+    failed = Told("Writing job failed.", Told("Job aborted", Told("Python worker exited unexpectedly (crashed)")))
+    assert with_causes(failed) == "Writing job failed.\nJob aborted\nPython worker exited unexpectedly (crashed)"
 
 
 def test_numbers_as_a_person_reads_them() -> None:
