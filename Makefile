@@ -68,7 +68,7 @@ SANITIZER_OPTIONS = \
 
 test-asan: $(ASAN)/compiled  ## the tests of core and formats with every memory access and leak watched
 	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) \
-		$(BIN)/python -m pytest -s -p no:faulthandler -o addopts=-ra tests/core tests/formats
+		$(BIN)/python -m pytest -s -p no:faulthandler -o addopts=-ra tests/core tests/columns tests/formats
 
 lint: setup  ## ruff, mypy, cython-lint, import-linter
 	$(BIN)/ruff check .

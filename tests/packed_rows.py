@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from struct import pack
 
-from headrace.core.row_packer import ArrowColumn, pack_maps
+from headrace.columns.row_packer import ArrowColumn, pack_maps
 
 Row = Sequence[tuple[bytes, bytes]]
 

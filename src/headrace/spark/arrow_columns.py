@@ -3,9 +3,8 @@
     EntryDecoder(schema).decode(nodes, start, end, key)  ─► Decoded(batch, malformed)
     EntryEncoder(schema).encode(batch)                   ─► payload of HEADRACE STAGE and HEADRACE LINK
 
-The compiled half is `headrace.core.columns` and `headrace.core.row_packer`; here its buffers become Arrow's, without
-being copied, and Arrow itself converts the types that are rare: those of other widths, decimals, dates. What is
-nested in a field is JSON.
+The compiled half is the package `headrace.columns`. Its buffers become Arrow's here without a copy, and Arrow itself
+converts the rare types: other widths, decimals, dates. A nested value is written to its field as JSON.
 """
 
 import json
@@ -16,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.core.columns import Column, ColumnDecoder, Kind
+from headrace.columns.decoder import Column, ColumnDecoder, Kind
+from headrace.columns.row_packer import ArrowColumn, pack_columns, pack_maps
 from headrace.core.errors import HeadraceError
-from headrace.core.row_packer import ArrowColumn, pack_columns, pack_maps
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
 MICROS: Final = pa.timestamp("us", tz="UTC")

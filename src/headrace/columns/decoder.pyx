@@ -25,7 +25,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN
 from libc.string cimport memcpy, memset
 
-from headrace.core.field_values cimport is_utf8, read_boolean, read_double, read_int64, read_micros
+from headrace.columns.field_values cimport is_utf8, read_boolean, read_double, read_int64, read_micros
 from headrace.core.listpack cimport (
     LP_DECIMAL_MAX, Element, after, modernise, read_element, text_of, total_bytes, well_formed, write_signed,
 )

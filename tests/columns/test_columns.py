@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from campaign import SEED
-from headrace.core.columns import Column, ColumnDecoder, Kind
+from headrace.columns.decoder import Column, ColumnDecoder, Kind
+from headrace.columns.row_packer import ArrowColumn, pack_columns, pack_maps
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import (
     CorruptListpack,
@@ -22,7 +23,6 @@ from headrace.core.errors import (
 )
 from headrace.core.listpack import with_old_backlens
 from headrace.core.packed import Packed, link_parts
-from headrace.core.row_packer import ArrowColumn, pack_columns, pack_maps
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from packed_rows import text_column
