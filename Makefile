@@ -70,12 +70,13 @@ test-asan: $(ASAN)/compiled  ## the tests of core and formats with every memory 
 	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) \
 		$(BIN)/python -m pytest -s -p no:faulthandler -o addopts=-ra tests/core tests/columns tests/formats
 
-lint: setup  ## ruff, mypy, cython-lint, import-linter
+lint: setup  ## ruff, mypy, cython-lint, import-linter and its like for Cython
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/cython-lint src
 	$(BIN)/lint-imports
+	$(BIN)/python tools/cython_layers.py
 
 format: setup  ## rewrite the Python sources the way lint wants them
 	$(BIN)/ruff check --fix .
