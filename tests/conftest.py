@@ -1,5 +1,6 @@
 """What all tests share: how long to run, a Headrace server, a real redis-server to compare it with, and a Spark."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,14 +13,17 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from campaign import LONG
-from ports import free_port
-from sharing import Sharing, is_on_spark
-from starting import wait_for
+from support.campaign import LONG
+from support.ports import free_port
+from support.sharing import Sharing, is_on_spark
+from support.starting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
+
+# Processes that tests start import the same helpers.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
@@ -140,7 +144,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A Spark on two cores, one for all tests that need one: starting it takes as long as many of them."""
     pytest.importorskip("pyspark", reason="there is no pyspark: pip install 'headrace[spark]' brings it")
     from headrace.spark.errors import NoJava  # noqa: PLC0415  (only where there is a pyspark)
-    from spark_sessions import start_spark  # noqa: PLC0415
+    from support.spark.sessions import start_spark  # noqa: PLC0415
 
     try:
         session = start_spark(tmp_path_factory.mktemp("spark"))

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import redis
-from cli_process import headrace, output, refusal, told
 
 from headrace.core.stream import Stream
 from headrace.formats.rdb_file import verify_checksum
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
-from ports import free_port
-from rdb_samples import comparable, sample_keys, written
-from server.server_process import ServerProcess
-from starting import wait_for
+from support.cli.process import headrace, output, refusal, told
+from support.ports import free_port
+from support.rdb_samples import comparable, sample_keys, written
+from support.server_process import ServerProcess
+from support.starting import wait_for
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

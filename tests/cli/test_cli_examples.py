@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from cli_examples import Example, all_commands, examples_of, fill
-from cli_process import COMMAND, environment, output
 
-from ports import free_port
-from starting import wait_for
+from support.cli.examples import Example, all_commands, examples_of, fill
+from support.cli.process import COMMAND, environment, output
+from support.ports import free_port
+from support.starting import wait_for
 
 WITH_A_SERVER = ("top", "tail", "group", "inspect", "load", "export", "bench")
 ON_FILES = ("convert", "check")

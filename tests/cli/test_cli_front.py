@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import redis
 import typer
-from cli_process import COMMAND, environment, headrace, output, refusal
 
 from headrace.cli import moments
 from headrace.cli.main import app
 from headrace.cli.showing import duration, lossless, raw, shown
-from server.server_process import ServerProcess
+from support.cli.process import COMMAND, environment, headrace, output, refusal
+from support.server_process import ServerProcess
 
 COMMANDS = ["top", "tail", "inspect", "load", "export", "convert", "check", "serve", "group"]
 GROUP_COMMANDS = ["list", "create", "reset", "drop", "claim", "pending"]

@@ -3,8 +3,9 @@
 import re
 
 import redis
-from cli_process import headrace, output, refusal, told
-from cli_terminal import PseudoTerminal
+
+from support.cli.process import headrace, output, refusal, told
+from support.cli.terminal import PseudoTerminal
 
 KEPT = "Say --yes, because there is nobody to ask here."
 

@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import redis
-from cli_process import headrace
 
-from server.server_process import ServerProcess
+from support.cli.process import headrace
+from support.server_process import ServerProcess
 
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"
 STOPPED = "convert data "  # no server may work in a directory that is converted

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 import redis
-from cli_process import output, refusal, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from campaign import LONG
 from headrace.cli.inspect.anatomy import ENVELOPE, MASTER, Part, cut_listpack
 from headrace.cli.inspect.overview import Overview
 from headrace.cli.inspect.payload import cut_payload
@@ -24,6 +22,8 @@ from headrace.core.listpack import Listpack, with_old_backlens
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.formats.stream_value import dump_stream, restore_stream
+from support.campaign import LONG
+from support.cli.process import output, refusal, told
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 EXAMPLES = 1000 if LONG else 30

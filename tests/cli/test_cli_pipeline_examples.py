@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from cli_examples import Example, examples_of
-from cli_process import COMMAND, environment, url_of
 
-from campaign import LONG
-from spark_host import PATIENCE_S, SparkHost
+from support.campaign import LONG
+from support.cli.examples import Example, examples_of
+from support.cli.process import COMMAND, environment, url_of
+from support.spark.host import PATIENCE_S, SparkHost
 
 MORNING_MS = 1794733200000  # 2026-11-15 09:00 UTC
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 import redis
-from cli_process import COMMAND, PATIENCE_S, environment, headrace, output, refusal
-from cli_terminal import PseudoTerminal
 
 from headrace.cli.tail.filters import conditions
+from support.cli.process import COMMAND, PATIENCE_S, environment, headrace, output, refusal
+from support.cli.terminal import PseudoTerminal
 
 
 def fill(server: redis.Redis, count: int = 30) -> None:

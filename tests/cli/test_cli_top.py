@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import redis
-from cli_process import headrace, output, refusal, told, url_of
-from cli_terminal import ALTERNATE_SCREEN, FORMER_SCREEN, PseudoTerminal
 
 from headrace.cli.top.reading import take_reading
 from headrace.cli.top.screen import SORTS, View
-from server.server_process import ServerProcess
+from support.cli.process import headrace, output, refusal, told, url_of
+from support.cli.terminal import ALTERNATE_SCREEN, FORMER_SCREEN, PseudoTerminal
+from support.server_process import ServerProcess
 
 
 def fill(server: redis.Redis) -> None:

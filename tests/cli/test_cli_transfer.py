@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 import redis
-from cli_process import COMMAND, environment, headrace, output, refusal, told
-from cli_terminal import PseudoTerminal
-from cli_waiting import eventually
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from campaign import LONG
 from headrace.cli.interrupts import undivided
 from headrace.cli.rows.csv_rows import csv_line, read_csv
 from headrace.cli.rows.json_lines import json_line, read_json_lines
+from support.campaign import LONG
+from support.cli.process import COMMAND, environment, headrace, output, refusal, told
+from support.cli.terminal import PseudoTerminal
+from support.cli.waiting import eventually
 
 EXAMPLES = 2000 if LONG else 100
 

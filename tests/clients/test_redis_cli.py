@@ -10,8 +10,8 @@ import time
 import pytest
 import redis
 
-from patience import PATIENCE_S
-from server.raw_client import encode
+from support.patience import PATIENCE_S
+from support.raw_client import encode
 
 needs_tools = pytest.mark.skipif(
     not (shutil.which("redis-cli") and shutil.which("redis-benchmark")),

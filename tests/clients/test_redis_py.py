@@ -10,7 +10,7 @@ import redis
 import redis.asyncio
 from redis.commands.core import StreamCommands
 
-from server.raw_client import port_of
+from support.raw_client import port_of
 
 Session = Generator[Any, Any, None]
 

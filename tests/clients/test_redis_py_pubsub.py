@@ -7,8 +7,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from server.raw_client import port_of
-from server.server_process import ServerProcess
+from support.raw_client import port_of
+from support.server_process import ServerProcess
 
 
 def messages(listener: redis.client.PubSub, count: int) -> list[tuple[object, ...]]:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from campaign import SEED
 from headrace.columns.decoder import Column, ColumnDecoder, Kind
 from headrace.columns.row_packer import ArrowColumn, pack_columns, pack_maps
 from headrace.core.entry_log import NodeLimits
@@ -25,7 +24,8 @@ from headrace.core.listpack import with_old_backlens
 from headrace.core.packed import Packed, link_parts
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
-from packed_rows import text_column
+from support.campaign import SEED
+from support.packed_rows import text_column
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'headrace[spark]' brings it")
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from replication_feed import ReplicationFeed
+
+from support.replication_feed import ReplicationFeed
 
 
 @pytest.fixture

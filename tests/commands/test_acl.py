@@ -1,13 +1,13 @@
 """Without permission nothing can be read, written or observed; who was refused is logged, and who guesses waits."""
 
 import pytest
-from in_process import InProcess, InProcessClient
 
 from headrace.commands.all import TABLE
 from headrace.commands.client_hints import key_number
 from headrace.engine.acl_rules import Access, access_needed
 from headrace.engine.command import Command, Flag
 from headrace.engine.waking import ring
+from support.in_process import InProcess, InProcessClient
 
 EVERY_COMMAND = [each for outer in TABLE.values() for each in (outer, *outer.subcommands.values()) if each.handler]
 KEYWORDS = {b"xread": [b"STREAMS"], b"xreadgroup": [b"GROUP", b"g", b"c", b"STREAMS"]}

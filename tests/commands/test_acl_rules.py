@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from campaign import LONG
 from headrace.commands.all import TABLE
 from headrace.engine.categories import CATEGORIES
-from server.raw_client import RawClient, parse
+from support.campaign import LONG
+from support.raw_client import RawClient, parse
 
 ROUNDS = 600 if LONG else 56
 

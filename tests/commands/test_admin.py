@@ -9,8 +9,8 @@ import redis
 from headrace.commands.all import TABLE
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
-from patience import PATIENCE_S
-from server.raw_client import RawClient
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient
 
 SAME_ANSWERS = [
     "SLOWLOG",

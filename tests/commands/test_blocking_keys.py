@@ -5,10 +5,10 @@ import time
 
 import pytest
 import redis
-from in_process import InProcess, InProcessClient
 
 from headrace.engine.waking import ring
-from patience import PATIENCE_S
+from support.in_process import InProcess, InProcessClient
+from support.patience import PATIENCE_S
 
 NOON = 1_700_000_000_000
 NIL = b"*-1\r\n"

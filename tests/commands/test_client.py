@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from patience import PATIENCE_S
-from server.raw_client import RawClient
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient
 
 SAME_ANSWERS = [
     "CLIENT",

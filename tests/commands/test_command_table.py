@@ -17,8 +17,8 @@ from headrace.commands.all import TABLE
 from headrace.commands.reference import page
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.engine.command import Command
-from patience import PATIENCE_S
-from server.raw_client import RawClient, port_of
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient, port_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 

@@ -9,12 +9,12 @@ import random
 
 import pytest
 import redis
-from in_process import InProcess
-from replication_feed import ReplicationFeed, alike, changes
 
-from campaign import LONG, SEED
-from differential.companion_commands import Command, CompanionCommands
-from server.raw_client import RawClient
+from support.campaign import LONG, SEED
+from support.companion_commands import Command, CompanionCommands
+from support.in_process import InProcess
+from support.raw_client import RawClient
+from support.replication_feed import ReplicationFeed, alike, changes
 
 COMMANDS = 20_000 if LONG else 3_000
 HISTORIES = 200 if LONG else 10

@@ -4,11 +4,11 @@ import random
 
 import pytest
 import redis
-from in_process import InProcess
 
-from campaign import LONG
 from headrace.commands import long_double
-from server.raw_client import RawClient
+from support.campaign import LONG
+from support.in_process import InProcess
+from support.raw_client import RawClient
 
 SUMS = 20_000 if LONG else 1_000
 

@@ -7,7 +7,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from server.raw_client import RawClient, port_of
+from support.raw_client import RawClient, port_of
 
 SAME_ANSWERS = [
     "PING",

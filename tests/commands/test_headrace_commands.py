@@ -6,15 +6,15 @@ import pytest
 import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import InProcess
-from stream_session import NOW, StreamSession
 
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.replay import Replayer
-from packed_rows import numbered, packed
+from support.in_process import InProcess
+from support.packed_rows import numbered, packed
+from support.stream_session import NOW, StreamSession
 
 NOTHING = [None, None, 0]
 BATCHES = b"headrace:{s}:batches"

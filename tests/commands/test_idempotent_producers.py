@@ -1,7 +1,8 @@
 """XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD: a message that is sent twice is added once (specification 4.1, 5.7)."""
 
 import pytest
-from stream_session import NOW, StreamSession
+
+from support.stream_session import NOW, StreamSession
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import random
 
 import redis
-from in_process import InProcess
-from key_commands import Command, KeyCommands
-from replication_feed import Effect, ReplicationFeed, alike, changes
 
-from campaign import LONG, SEED
-from server.raw_client import RawClient
+from support.campaign import LONG, SEED
+from support.in_process import InProcess
+from support.key_commands import Command, KeyCommands
+from support.raw_client import RawClient
+from support.replication_feed import Effect, ReplicationFeed, alike, changes
 
 COMMANDS = 20_000 if LONG else 1_500
 

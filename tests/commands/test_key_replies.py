@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import redis
-from key_commands import Command, KeyCommands
 
-from campaign import LONG, SEED
-from server.raw_client import RawClient, parse
+from support.campaign import LONG, SEED
+from support.key_commands import Command, KeyCommands
+from support.raw_client import RawClient, parse
 
 COMMANDS = 100_000 if LONG else 4_000
 

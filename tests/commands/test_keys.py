@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from in_process import InProcess
+
+from support.in_process import InProcess
 
 NOON = 1_700_000_000_000
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import redis
-from in_process import InProcess
-from key_commands import KeyCommands
 
-from campaign import LONG
-from differential.companion_commands import CompanionCommands
-from server.raw_client import RawClient, parse
+from support.campaign import LONG
+from support.companion_commands import CompanionCommands
+from support.in_process import InProcess
+from support.key_commands import KeyCommands
+from support.raw_client import RawClient, parse
 
 COMMANDS = 40_000 if LONG else 2_500
 EVERYTHING = "KEAnm"

@@ -5,9 +5,9 @@ from itertools import groupby
 
 import pytest
 import redis
-from in_process import InProcess
 
-from server.raw_client import RawClient
+from support.in_process import InProcess
+from support.raw_client import RawClient
 
 NAMES = ["a", "b", "ab", "", "c\r\nd"]
 PATTERNS = ["*", "a*", "?", "[ab]", "nothing", "**"]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from in_process import InProcess
-from script_samples import CALLED, LIBRARIES, RETURNED, WRONG, lines
 
 from headrace.engine.replay import Replayer
-from server.raw_client import RawClient
+from support.in_process import InProcess
+from support.raw_client import RawClient
+from support.script_samples import CALLED, LIBRARIES, RETURNED, WRONG, lines
 
 
 @pytest.fixture(params=[2, 3])

@@ -6,9 +6,9 @@ Specification 7.1. The last test repeats the effects of random histories in a se
 import random
 
 import pytest
-from stream_session import NOW, StreamSession
 
-from campaign import LONG, SEED
+from support.campaign import LONG, SEED
+from support.stream_session import NOW, StreamSession
 
 HISTORIES = 200 if LONG else 12
 COMMANDS = 300

@@ -1,10 +1,10 @@
 """XREAD and XREADGROUP beyond Redis 7.0: MAXCOUNT, MAXSIZE, CLAIM (specification 4.4, 4.5, 5.2, 5.3)."""
 
 import pytest
-from stream_session import NOW, StreamSession, entry, ids_of
 
 from headrace.engine.waking import ring
-from server.raw_client import parse
+from support.raw_client import parse
+from support.stream_session import NOW, StreamSession, entry, ids_of
 
 
 @pytest.fixture

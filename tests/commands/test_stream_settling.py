@@ -1,7 +1,8 @@
 """XNACK, XDELEX, XACKDEL, and trimming by reference: what 8.2 and 8.8 added (specification 4.9 to 4.13, 5.3, 5.6)."""
 
 import pytest
-from stream_session import StreamSession, entry, ids_of
+
+from support.stream_session import StreamSession, entry, ids_of
 
 MOST = 2**63 - 1
 

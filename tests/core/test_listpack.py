@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from campaign import LONG
 from headrace.core.errors import CorruptListpack, EntryTooLarge
 from headrace.core.listpack import Listpack, is_well_formed, with_old_backlens
+from support.campaign import LONG
 
 EMPTY = bytes.fromhex("07 00 00 00 00 00 ff")
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from campaign import LONG
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import CorruptListpack, CorruptStream, HeadraceError
 from headrace.core.listpack import Listpack, with_old_backlens
 from headrace.core.memory import fail_after, fail_never
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
+from support.campaign import LONG
 
 TOP = 2**64 - 1
 MASTER = StreamID(10, 5)

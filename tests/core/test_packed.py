@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from campaign import LONG, SEED
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import CorruptListpack, CorruptStream, HeadraceError, StreamExhausted, StreamIDTooSmall
 from headrace.core.memory import fail_after, fail_never
 from headrace.core.packed import Packed, first_id_for, link_parts, split_range, take_nodes
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
-from packed_rows import Row, numbered, packed
+from support.campaign import LONG, SEED
+from support.packed_rows import Row, numbered, packed
 
 TEXTS = st.one_of(st.binary(max_size=80), st.integers(-(2**64), 2**64).map(lambda n: b"%d" % n), st.just(b"x" * 5000))
 NAMES = st.sampled_from([b"a", b"b", b"7", b"", b"\xff\x00"])

@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from stream_model import ZERO
-from stream_twins import Twins
 
 from headrace.core.group import Verdict
 from headrace.core.stream_id import StreamID
 from headrace.formats.stream_value import dump_stream, restore_stream
+from support.stream_model import ZERO
+from support.stream_twins import Twins
 
 ENTRIES = 3000
 CONSUMERS = [b"a", b"b", b"c"]

@@ -3,8 +3,6 @@
 import random
 
 import pytest
-from stream_model import GREATEST, MOST
-from stream_twins import Twins
 
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import (
@@ -21,6 +19,8 @@ from headrace.core.errors import (
 from headrace.core.stream import Fate, Policy, Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.formats.stream_value import dump_stream
+from support.stream_model import GREATEST, MOST
+from support.stream_twins import Twins
 
 FV = (b"f", b"v")
 

@@ -9,7 +9,6 @@ import redis
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from campaign import LONG
 from headrace.core.errors import (
     HeadraceError,
     InvalidInterval,
@@ -27,6 +26,7 @@ from headrace.core.stream_id import (
     parse_range_end,
     parse_range_start,
 )
+from support.campaign import LONG
 
 TOP = 2**64 - 1
 

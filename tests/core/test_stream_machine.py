@@ -3,11 +3,11 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from stream_model import GREATEST, ID, MOST, ZERO
-from stream_twins import Twins
 
 from headrace.core.group import Verdict
 from headrace.core.stream import Policy
+from support.stream_model import GREATEST, ID, MOST, ZERO
+from support.stream_twins import Twins
 
 GROUPS = st.sampled_from([b"g1", b"g2", b"g3"])
 CONSUMERS = st.sampled_from([b"a", b"b", b"c"])

@@ -7,11 +7,11 @@ import os
 import random
 
 import pytest
-from stream_model import GREATEST, ID, MOST, ZERO
-from stream_twins import Twins
 
 from headrace.core.group import Verdict
 from headrace.core.stream import Policy
+from support.stream_model import GREATEST, ID, MOST, ZERO
+from support.stream_twins import Twins
 
 LONG = os.environ.get("HEADRACE_LONG") == "1"
 SEED = os.environ.get("HEADRACE_SEED")

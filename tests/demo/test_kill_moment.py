@@ -9,7 +9,7 @@ from headrace.demo.children import end_session, start_child
 from headrace.demo.kill_moment import stop_with_answers_owed
 from headrace.demo.patience import connect, insist
 from headrace.demo.plan import PRODUCER, STREAM
-from ports import free_port
+from support.ports import free_port
 
 ENDLESS = 10**9
 

@@ -11,12 +11,12 @@ from contextlib import ExitStack, closing
 
 import pytest
 import redis
-from episode import Answers, Campaign, Episode
-from random_commands import Command, CommandWriter
-from twins import Twins
 
-from campaign import LONG, SEED
-from server.raw_client import RawClient
+from support.campaign import LONG, SEED
+from support.episode import Answers, Campaign, Episode
+from support.random_commands import Command, CommandWriter
+from support.raw_client import RawClient
+from support.twins import Twins
 
 STREAM_COMMANDS = (
     *(b"xadd", b"xlen", b"xrange", b"xrevrange", b"xread", b"xreadgroup", b"xgroup", b"xack", b"xdel", b"xtrim"),

@@ -11,11 +11,11 @@ import random
 
 import pytest
 import redis
-from companion_commands import Command, CompanionCommands
-from test_random_companions import CHANCE, SCANS, WAITING, alike
 
-from campaign import LONG, SEED
-from server.raw_client import RawClient, parse
+from support.campaign import LONG, SEED
+from support.companion_commands import Command, CompanionCommands
+from support.companion_replies import CHANCE, SCANS, WAITING, alike
+from support.raw_client import RawClient, parse
 
 SCRIPT = b"""
 redis.setresp(tonumber(ARGV[1]))

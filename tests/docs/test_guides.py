@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from guides import PAGES, PROJECT, PageRun, _alike, _commands, blocks_of, why_not_run
 
-from campaign import LONG
+from support.campaign import LONG
+from support.guides import PAGES, PROJECT, PageRun, _alike, _commands, blocks_of, why_not_run
 
 
 @pytest.mark.timeout(3600 if LONG else 300)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import headrace
-from campaign import LONG
 from headrace.core.stream_id import StreamID
 from headrace.embedded.database import Database
 from headrace.embedded.errors import CannotOpen, DatabaseClosed, Refused
 from headrace.storage.errors import DirectoryInUse, StorageError
-from patience import PATIENCE_S
-from server.server_process import ServerProcess, run_to_its_end
+from support.campaign import LONG
+from support.patience import PATIENCE_S
+from support.server_process import ServerProcess, run_to_its_end
 
 KILLS = 100 if LONG else 5
 
@@ -389,8 +389,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 def test_ctrl_c_waits_until_the_command_is_over(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, tmp_path, "60" if LONG else "1.5"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert ended.returncode == 0, ended.stderr
     counts, picture, restored = ended.stdout.splitlines()
     interrupts, acknowledged = map(int, counts.split())

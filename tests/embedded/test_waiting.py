@@ -14,7 +14,7 @@ import redis
 import headrace
 from headrace.embedded.database import Database
 from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
-from patience import PATIENCE_S
+from support.patience import PATIENCE_S
 
 
 @pytest.fixture(params=["in memory", "on disk"])

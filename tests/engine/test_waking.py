@@ -1,6 +1,6 @@
 """Who is answered first when a write wakes readers."""
 
-from commands.in_process import InProcess, InProcessClient, Nowhere
+from support.in_process import InProcess, InProcessClient, Nowhere
 
 
 class Noted(Nowhere):

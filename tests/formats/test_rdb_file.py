@@ -20,7 +20,7 @@ from headrace.formats.errors import CorruptPayload, UnsupportedVersion, WrongChe
 from headrace.formats.rdb_file import OWN_FIELD, verify_checksum
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
 from headrace.formats.rdb_file_writer import RdbFileWriter
-from rdb_samples import FAR_MS, Key, busy_stream, comparable, sample_keys, written
+from support.rdb_samples import FAR_MS, Key, busy_stream, comparable, sample_keys, written
 
 NOW_MS = 1_700_000_000_000
 BLOCK = 1 << 20

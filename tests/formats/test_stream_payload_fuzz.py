@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pytest
 
-from campaign import LONG, SEED
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import HeadraceError, StreamExhausted
 from headrace.core.group import Group, Verdict
@@ -25,6 +24,7 @@ from headrace.formats.dump import open_payload, seal
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
 from headrace.formats.stream_value import Form, dump_stream, read_stream, restore_stream
+from support.campaign import LONG, SEED
 
 FIRST_SEED = SEED or (random.SystemRandom().randrange(2**48) if LONG else 1)
 MUTANTS = 1_500_000 if LONG else 30_000

@@ -12,7 +12,7 @@ from headrace.formats.errors import CorruptPayload
 from headrace.formats.values import Value, dump_value, restore_value
 from headrace.formats.ziplist import read_ziplist
 from headrace.formats.zipmap import read_zipmap
-from rdb_samples import INTEGERS, SCORES, TEXTS, comparable
+from support.rdb_samples import INTEGERS, SCORES, TEXTS, comparable
 
 
 def restored(payload: bytes) -> Value:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from server.server_process import ServerProcess
+from support.server_process import ServerProcess
 
 
 @pytest.fixture(scope="package")

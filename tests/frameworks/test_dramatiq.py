@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 import redis
-from worker_process import WorkerProcess, await_members, await_that
 
-from server.server_process import ServerProcess
+from support.server_process import ServerProcess
+from support.worker_process import WorkerProcess, await_members, await_that
 
 JOBS = 30
 
@@ -17,11 +17,11 @@ JOBS = 30
 def app(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The application as its clients see it."""
     monkeypatch.setenv("APP_PORT", str(server.port))
-    return importlib.reload(importlib.import_module("dramatiq_app"))
+    return importlib.reload(importlib.import_module("support.apps.dramatiq_app"))
 
 
 def start(server: ServerProcess, tmp_path: Path, name: str, *, hold: bool = False) -> WorkerProcess:
-    words = ("-m", "dramatiq", "--processes", "1", "--threads", "2", "dramatiq_app")
+    words = ("-m", "dramatiq", "--processes", "1", "--threads", "2", "support.apps.dramatiq_app")
     return WorkerProcess(tmp_path / f"{name}.log", server.port, *words, name=name, hold=hold)
 
 

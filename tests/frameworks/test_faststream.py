@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import redis
 from faststream.redis import RedisBroker
-from worker_process import WorkerProcess, await_members, await_that
 
-from server.server_process import ServerProcess
+from support.server_process import ServerProcess
+from support.worker_process import WorkerProcess, await_members, await_that
 
 JOBS = 30
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import redis
-from worker_process import WorkerProcess, await_members, await_that
 
-from server.server_process import ServerProcess
+from support.server_process import ServerProcess
+from support.worker_process import WorkerProcess, await_members, await_that
 
 
 def start(server: ServerProcess, tmp_path: Path, part: str, name: str, *, hold: bool = False) -> WorkerProcess:

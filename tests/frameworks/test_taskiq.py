@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 import redis
-from worker_process import WorkerProcess, await_members, await_that
 
-from server.server_process import ServerProcess
+from support.server_process import ServerProcess
+from support.worker_process import WorkerProcess, await_members, await_that
 
 JOBS = 30
 
@@ -19,11 +19,11 @@ JOBS = 30
 def app(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The application as its clients see it."""
     monkeypatch.setenv("APP_PORT", str(server.port))
-    return importlib.reload(importlib.import_module("taskiq_app"))
+    return importlib.reload(importlib.import_module("support.apps.taskiq_app"))
 
 
 def start(server: ServerProcess, tmp_path: Path, name: str, *, hold: bool = False) -> WorkerProcess:
-    words = ("-m", "taskiq", "worker", "--workers", "1", "taskiq_app:broker")
+    words = ("-m", "taskiq", "worker", "--workers", "1", "support.apps.taskiq_app:broker")
     return WorkerProcess(tmp_path / f"{name}.log", server.port, *words, name=name, hold=hold)
 
 
@@ -82,7 +82,7 @@ def test_a_schedule_is_kept(server: ServerProcess, client: redis.Redis, app: Mod
         await app.work.schedule_by_time(app.schedule, now + timedelta(hours=1), 99)
         await app.schedule.shutdown()
 
-    words = ("-m", "taskiq", "scheduler", "--update-interval", "1", "taskiq_app:scheduler")
+    words = ("-m", "taskiq", "scheduler", "--update-interval", "1", "support.apps.taskiq_app:scheduler")
     with start(server, tmp_path, "worker"):
         await_members(client, "ready", {"worker"})
         asyncio.run(plan())

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import redis
-from live_server import Server, checking_every_byte
-from xinfo import describe, fields_of, read_reply
 
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.formats.rdb_primitives import RdbReader
 from headrace.formats.stream_value import dump_stream, restore_stream
+from support.live_server import Server, checking_every_byte
+from support.xinfo import describe, fields_of, read_reply
 
 RECORDED = Path(__file__).parent.parent / "golden" / "redis-8.9-payloads.jsonl.gz"
 LZF_MARK = 0xC3

@@ -23,17 +23,17 @@ from typing import Any
 
 import pytest
 import redis
-from history import HOUR_MS, KEY, Command, CommandChooser, leaves_dead_node
-from live_server import Server, checking_every_byte
-from read_counters import Counted, ReadCounters, RulesOf70, RulesOfToday
-from stream_face import Refusal, StreamFace
-from xinfo import describe, fields_of, read_reply, take_times
 
-from campaign import LONG
 from headrace.core.errors import InvalidStreamState
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.formats.stream_value import dump_stream, restore_stream
+from support.campaign import LONG
+from support.history import HOUR_MS, KEY, Command, CommandChooser, leaves_dead_node
+from support.live_server import Server, checking_every_byte
+from support.read_counters import Counted, ReadCounters, RulesOf70, RulesOfToday
+from support.stream_face import Refusal, StreamFace
+from support.xinfo import describe, fields_of, read_reply, take_times
 
 COMMANDS_OF_HISTORY = 250
 HISTORIES = 20

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from live_server import Server, checking_every_byte
-from xinfo import describe, fields_of, read_reply
 
 from headrace.core.group import Verdict
 from headrace.core.listpack import Listpack
@@ -17,6 +15,8 @@ from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.formats.rdb_primitives import RdbReader
 from headrace.formats.stream_value import FOSTER_CONSUMER, dump_stream, restore_stream
+from support.live_server import Server, checking_every_byte
+from support.xinfo import describe, fields_of, read_reply
 
 KEY = b"s"
 

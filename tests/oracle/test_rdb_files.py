@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import redis
-from live_server import Server
-from xinfo import describe, fields_of, read_reply
 
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.formats.rdb_file import verify_checksum
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.formats.values import Value
-from rdb_samples import Key, comparable, sample_keys, written
+from support.live_server import Server
+from support.rdb_samples import Key, comparable, sample_keys, written
+from support.xinfo import describe, fields_of, read_reply
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from spark_frames import url_of
+from support.spark.frames import url_of
 
 
 def pytest_pycollect_makemodule() -> None:

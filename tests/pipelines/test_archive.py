@@ -11,7 +11,7 @@ from headrace.pipelines.archive import archive_streams
 from headrace.pipelines.errors import ArchiveInUse, NoArchive, PipelineError
 from headrace.pipelines.layout import open_archive
 from headrace.pipelines.running import Progress
-from pipelines.nasty_streams import FIRST_MS
+from support.nasty_streams import FIRST_MS
 
 
 def archived(spark: SparkSession, path: str, key: bytes) -> list[int]:

@@ -15,11 +15,11 @@ import redis
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from campaign import LONG
 from headrace.cli.main import app
 from headrace.core.errors import HeadraceError
 from headrace.pipelines.layout import open_archive
-from spark_sessions import QUICK_JAVA
+from support.campaign import LONG
+from support.spark.sessions import QUICK_JAVA
 
 DEADLINE_S = 240
 

@@ -13,8 +13,8 @@ from headrace.pipelines.errors import CannotReplay, PipelineError
 from headrace.pipelines.load import load_files
 from headrace.pipelines.replay import replay_archive
 from headrace.pipelines.running import Progress
-from pipelines.nasty_streams import FIRST_MS, LAST_ID, fill, picture
-from spark_frames import url_of
+from support.nasty_streams import FIRST_MS, LAST_ID, fill, picture
+from support.spark.frames import url_of
 
 
 def test_load_archive_replay_audit(spark: SparkSession, server: redis.Redis, tmp_path: Path) -> None:

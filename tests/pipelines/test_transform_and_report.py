@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.pipelines.errors import PipelineError
 from headrace.pipelines.report.report import report_streams
 from headrace.pipelines.transform import transform_streams
-from spark_frames import rows, url_of
+from support.spark.frames import rows, url_of
 
 READINGS = {"streams": {"readings": "sensor:*"}, "schemas": {"readings": "device string, temp double"}}
 

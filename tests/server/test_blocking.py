@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 import redis
 
-from patience import PATIENCE_S
-from server.raw_client import RawClient, port_of
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient, port_of
 
 NIL = b"*-1\r\n"
 NO_GROUP = b"-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n"

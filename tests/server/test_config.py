@@ -7,9 +7,9 @@ import redis
 
 from headrace.engine.config import SETTINGS, ChangeRefused, Config, UnknownSetting
 from headrace.engine.settings import SettingRefused
-from ports import free_port
-from server.raw_client import RawClient
-from server.server_process import ServerProcess
+from support.ports import free_port
+from support.raw_client import RawClient
+from support.server_process import ServerProcess
 
 REFUSED_ALIKE = [
     ["SET", "timeout", "abc"],

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from campaign import LONG, SEED
-from server.raw_client import encode
-from server.server_process import ServerProcess
+from support.campaign import LONG, SEED
+from support.raw_client import encode
+from support.server_process import ServerProcess
 
 SECONDS = 600 if LONG else 10
 LEAST = 20_000 if LONG else 1_000

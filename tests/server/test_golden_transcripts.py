@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import redis
-from raw_client import RawClient, matches, parse
+
+from support.raw_client import RawClient, matches, parse
 
 RECORDING = Path(__file__).parent.parent / "golden" / "redis-8.9-transcripts.jsonl.gz"
 SCENARIOS = [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]

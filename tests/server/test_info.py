@@ -7,8 +7,8 @@ import pytest
 import redis
 
 import headrace
-from patience import PATIENCE_S
-from server.raw_client import RawClient, port_of
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient, port_of
 
 SINCE_7_0 = {
     "headrace_staged_bytes",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from server_process import ServerProcess
 
-from patience import PATIENCE_S
-from server.raw_client import RawClient
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient
+from support.server_process import ServerProcess
 
 BUSY = b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n"
 KILLED = b"-ERR Script killed by user with SCRIPT KILL... script: "

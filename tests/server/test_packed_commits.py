@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from packed_rows import numbered
-from server.server_process import ServerProcess
+from support.packed_rows import numbered
+from support.server_process import ServerProcess
 
 
 def test_a_committed_batch_survives_a_kill_and_a_staged_one_must_be_staged_again(tmp_path: Path) -> None:

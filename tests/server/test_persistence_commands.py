@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from patience import PATIENCE_S
-from server.server_process import ServerProcess, run_to_its_end
-from server.test_persistence_kill import assert_filled, children_of, fill, kill
+from support.filled_server import assert_filled, children_of, fill, kill
+from support.patience import PATIENCE_S
+from support.server_process import ServerProcess, run_to_its_end
 
 REWRITTEN = "Background AOF rewrite finished successfully"
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from patience import PATIENCE_S
-from server.server_process import ServerProcess, run_to_its_end
-from server.test_persistence_kill import assert_filled, children_of, fill
-from storage.faulty_disk import FaultyDisk
+from support.filled_server import assert_filled, children_of, fill
+from support.patience import PATIENCE_S
+from support.server_process import ServerProcess, run_to_its_end
+from support.storage.faulty_disk import FaultyDisk
 
 # Root may write anywhere; a server that has given up these two capabilities may not.
 WITHOUT_OVERRIDE = (

@@ -7,7 +7,6 @@ the times and numbers of their deliveries, expiries, and the values of other typ
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,14 +15,12 @@ from typing import Any
 import pytest
 import redis
 
-from campaign import LONG
-from ports import free_port
-from server.raw_client import RawClient
-from server.server_process import ServerProcess
-from starting import wait_for
-
-sys.path.append(str(Path(__file__).parents[1] / "differential"))
-from random_commands import CommandWriter
+from support.campaign import LONG
+from support.ports import free_port
+from support.random_commands import CommandWriter
+from support.raw_client import RawClient
+from support.server_process import ServerProcess
+from support.starting import wait_for
 
 DATABASES = 16
 COMMANDS = 3000 if LONG else 300

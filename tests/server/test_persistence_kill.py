@@ -11,27 +11,17 @@ from pathlib import Path
 
 import redis
 
-from campaign import LONG, SEED
-from patience import PATIENCE_S
-from server.acknowledged_load import Load
-from server.raw_client import encode
-from server.server_process import ServerProcess
+from support.acknowledged_load import Load
+from support.campaign import LONG, SEED
+from support.filled_server import assert_filled, children_of, fill, kill
+from support.patience import PATIENCE_S
+from support.server_process import ServerProcess
 
 KILLS = 200 if LONG else 20
 
 
 def connect(server: ServerProcess) -> redis.Redis:
     return redis.Redis(port=server.port, protocol=2, decode_responses=True, socket_timeout=PATIENCE_S, retry=None)
-
-
-def kill(server: ServerProcess) -> None:
-    server.process.kill()
-    server.process.wait(10)
-
-
-def children_of(server: ServerProcess) -> list[int]:
-    text = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
-    return [int(word) for word in text.split()]
 
 
 def test_what_was_acknowledged_survives_kill_after_kill(tmp_path: Path) -> None:
@@ -51,22 +41,6 @@ def test_what_was_acknowledged_survives_kill_after_kill(tmp_path: Path) -> None:
     print(f"{KILLS} kills, {load.acknowledged} acknowledged operations")
     assert all(earlier < later for earlier, later in pairwise(counts)), counts
     assert load.acknowledged > 100 * KILLS
-
-
-def fill(server: ServerProcess, begin: int, end: int) -> None:
-    """Add entries begin-1 … up to end, all in one pipeline; return when they are acknowledged."""
-    requests = [encode([b"XADD", b"s", b"%d-1" % n, b"n", b"%d" % n]) for n in range(begin, end)]
-    replies = b"".join(b"$%d\r\n%d-1\r\n" % (len(str(n)) + 2, n) for n in range(begin, end))
-    with server.raw() as client:
-        for at in range(0, len(requests), 10_000):
-            client.send_raw(b"".join(requests[at : at + 10_000]))
-        assert client.exactly(len(replies)) == replies
-
-
-def assert_filled(client: redis.Redis, end: int) -> None:
-    assert client.xlen("s") == end - 1
-    assert [entry_id for entry_id, _ in client.xrange("s", count=100)] == [f"{n}-1" for n in range(1, 101)]
-    assert client.xinfo_stream("s")["last-generated-id"] == f"{end - 1}-1"
 
 
 def test_a_kill_in_the_middle_of_a_rewrite_loses_nothing(tmp_path: Path) -> None:

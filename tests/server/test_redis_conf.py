@@ -8,7 +8,7 @@ import redis
 
 from headrace.engine.config import Config
 from headrace.server.redis_conf import BadConfiguration, load, read_command_line, rewrite_file, rewritten
-from server.server_process import ServerProcess, run_to_its_end
+from support.server_process import ServerProcess, run_to_its_end
 
 
 def loaded(tmp_path: Path, text: str, *flags: str) -> Config:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE_S
-from server.raw_client import RawClient, encode
-from server.server_process import ServerProcess
+from support.patience import PATIENCE_S
+from support.raw_client import RawClient, encode
+from support.server_process import ServerProcess
 
 BLOCKED = 10_000
 CONNECTED = 1_000

@@ -13,10 +13,10 @@ import redis
 
 import headrace
 from headrace.server.protection import DENIED, is_denied
-from patience import PATIENCE_S
-from ports import free_port
-from server.raw_client import RawClient, encode
-from server.server_process import READY, ServerProcess, run_to_its_end
+from support.patience import PATIENCE_S
+from support.ports import free_port
+from support.raw_client import RawClient, encode
+from support.server_process import READY, ServerProcess, run_to_its_end
 
 WITHOUT_UVLOOP = ("-c", "import sys; sys.modules['uvloop'] = None; from headrace.cli.main import main; main()")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from ports import free_port
-from server.server_process import ServerProcess, run_to_its_end
+from support.ports import free_port
+from support.server_process import ServerProcess, run_to_its_end
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make certificates")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from server.server_process import ServerProcess, run_to_its_end
+from support.server_process import ServerProcess, run_to_its_end
 
 
 def write(path: Path, *lines: str) -> Path:

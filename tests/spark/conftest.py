@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from campaign import LONG
-from ports import free_port
-from spark_frames import url_of
-from starting import wait_for
+from support.campaign import LONG
+from support.ports import free_port
+from support.spark.frames import url_of
+from support.starting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession

@@ -8,7 +8,7 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameReader, SparkSession
 
-from spark_frames import rows, sentence, url_of
+from support.spark.frames import rows, sentence, url_of
 
 Source = Callable[..., DataFrameReader]
 NASTY = [b"", b"\x00", b"\xff\xfe", "žluť".encode(), b"a" * 5000, b"-0", b"007", b"1" * 30, b"\r\n", bytes(range(256))]

@@ -17,10 +17,10 @@ from headrace.spark.options import read_options
 from headrace.spark.servers import Server
 from headrace.spark.stream_reader import StreamStreamReader
 from headrace.spark.transport import XRangeTransport
-from ports import free_port
-from server.server_process import ServerProcess
-from spark_frames import rows, sentence, url_of
-from starting import wait_for
+from support.ports import free_port
+from support.server_process import ServerProcess
+from support.spark.frames import rows, sentence, url_of
+from support.starting import wait_for
 
 PASSWORD = "a b:c/d@e"  # noqa: S105
 QUOTED = "a%20b%3Ac%2Fd%40e"

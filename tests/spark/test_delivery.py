@@ -8,7 +8,7 @@ from headrace.spark.connecting import Connections
 from headrace.spark.delivery import BatchOf, Delivery, Trimming, Written
 from headrace.spark.options import ServerOptions, TransportName
 from headrace.spark.rows import EntryRows
-from spark_frames import url_of
+from support.spark.frames import url_of
 
 
 def delivery(server: redis.Redis, transport: TransportName) -> Delivery:

@@ -11,11 +11,11 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import spark_job
-from campaign import LONG, SEED
-from spark_frames import rows, url_of
-from spark_kills import DRIVER, EXECUTOR, KEYS, SERVER, WORKER, Job, Producer
-from spark_queries import run_to_the_end
+from support.campaign import LONG, SEED
+from support.spark import job as spark_job
+from support.spark.frames import rows, url_of
+from support.spark.kills import DRIVER, EXECUTOR, KEYS, SERVER, WORKER, Job, Producer
+from support.spark.queries import run_to_the_end
 
 DRIVER_KILLS = 12 if LONG else 2
 KILLS_EACH = 4

@@ -10,7 +10,7 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_frames import rows, sentence, url_of
+from support.spark.frames import rows, sentence, url_of
 
 SCHEMA = "_key string, _id string, n int"
 

@@ -16,15 +16,15 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 
-import spark_connect_client
-import spark_pipeline
-from campaign import LONG
 from headrace.spark.errors import NoJava
 from headrace.spark.java import prepare_java
-from server.server_process import ServerProcess
-from spark_frames import url_of
-from spark_sessions import QUICK_JAVA, SETTINGS
-from spark_standalone import LOOPBACK, standalone_cluster
+from support.campaign import LONG
+from support.server_process import ServerProcess
+from support.spark import connect_client as spark_connect_client
+from support.spark import pipeline as spark_pipeline
+from support.spark.frames import url_of
+from support.spark.sessions import QUICK_JAVA, SETTINGS
+from support.spark.standalone import LOOPBACK, standalone_cluster
 
 
 @pytest.fixture

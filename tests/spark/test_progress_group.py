@@ -10,7 +10,7 @@ from headrace.core.stream_id import StreamID
 from headrace.spark.offsets import Mark
 from headrace.spark.progress_group import ProgressGroup
 from headrace.spark.servers import Server
-from spark_frames import url_of
+from support.spark.frames import url_of
 
 
 def test_publishing_waits_for_a_server_that_restarts(restartable: Callable[[], redis.Redis]) -> None:

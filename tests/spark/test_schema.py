@@ -13,7 +13,7 @@ from pyspark.sql import types as t
 from headrace.spark.errors import BadSchema
 from headrace.spark.options import read_options
 from headrace.spark.projection import projection_for
-from spark_frames import rows, sentence
+from support.spark.frames import rows, sentence
 
 Source = Callable[..., DataFrameReader]
 TEMPERATURES = "_id string, temp double, unit string"

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from headrace.spark.errors import DataLost
 from headrace.spark.options import read_options
 from headrace.spark.stream_reader import StreamStreamReader
-from spark_frames import url_of
+from support.spark.frames import url_of
 
 SCHEMA = t.StructType().add("_key", t.StringType()).add("_id", t.StringType())
 

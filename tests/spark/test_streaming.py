@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import SourceProgress
 
-from spark_frames import rows, url_of
-from spark_queries import run_to_the_end, start_running
+from support.spark.frames import rows, url_of
+from support.spark.queries import run_to_the_end, start_running
 
 SCHEMA = "_key string, _id string, n int"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import redis
 from pyspark.sql import SparkSession
 
-from spark_frames import rows, url_of
-from spark_queries import run_to_the_end
+from support.spark.frames import rows, url_of
+from support.spark.queries import run_to_the_end
 
 
 def test_streams_of_valkey_are_copied_in_batches_and_as_they_grow(

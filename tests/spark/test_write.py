@@ -10,8 +10,8 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
-from spark_frames import rows, sentence, url_of
-from spark_queries import run_to_the_end
+from support.spark.frames import rows, sentence, url_of
+from support.spark.queries import run_to_the_end
 
 Source = Callable[..., DataFrameReader]
 

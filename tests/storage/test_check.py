@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_sets import (
+from typer.testing import CliRunner
+
+from headrace.cli.main import app
+from headrace.engine.persistence import Progress
+from headrace.formats.aof_seal import seal
+from headrace.storage import inspection
+from headrace.storage.check import DAMAGED, MISSING, NOT_USED, CheckReport, check
+from headrace.storage.directory import DataDirectory
+from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotCheck, CannotRecover
+from headrace.storage.repair import write_repaired
+from support.campaign import LONG
+from support.storage.data_sets import (
     BASE,
     BASE_NAME,
     GROUPS,
@@ -29,19 +41,7 @@ from data_sets import (
     words,
     write_files,
 )
-from memory_disk import MemoryDisk
-from typer.testing import CliRunner
-
-from campaign import LONG
-from headrace.cli.main import app
-from headrace.engine.persistence import Progress
-from headrace.formats.aof_seal import seal
-from headrace.storage import inspection
-from headrace.storage.check import DAMAGED, MISSING, NOT_USED, CheckReport, check
-from headrace.storage.directory import DataDirectory
-from headrace.storage.disk import Disk
-from headrace.storage.errors import CannotCheck, CannotRecover
-from headrace.storage.repair import write_repaired
+from support.storage.memory_disk import MemoryDisk
 
 WHOLE = small_directory()
 SEALED = sealed_directory()

@@ -9,9 +9,9 @@ from itertools import count
 from random import SystemRandom
 
 import pytest
-from crash_life import Life, time_of
 
-from campaign import LONG, SEED
+from support.campaign import LONG, SEED
+from support.storage.crash_life import Life, time_of
 
 STATES = 4_000
 STATES_OF_CAMPAIGN = 100_000

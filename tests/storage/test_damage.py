@@ -4,7 +4,12 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 
 import pytest
-from data_sets import (
+
+from headrace.formats.aof_seal import SEAL_BYTES
+from headrace.storage.errors import CannotRecover
+from headrace.storage.manifest import parse
+from support.campaign import LONG
+from support.storage.data_sets import (
     AFTER_GROUPS,
     BASE,
     BASE_NAME,
@@ -21,11 +26,6 @@ from data_sets import (
     small_directory,
     words,
 )
-
-from campaign import LONG
-from headrace.formats.aof_seal import SEAL_BYTES
-from headrace.storage.errors import CannotRecover
-from headrace.storage.manifest import parse
 
 INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"
 BASE_PATH = f"appendonlydir/{BASE_NAME}"

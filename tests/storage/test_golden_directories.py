@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_sets import load, read_files
 
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from headrace.formats.aof import AofReader
 from headrace.storage.recovery import Recovered, Source
+from support.storage.data_sets import load, read_files
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 Held = dict[str, Any]

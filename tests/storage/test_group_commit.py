@@ -8,26 +8,9 @@ import pytest
 
 from headrace.formats.aof import AofReader, Ending
 from headrace.formats.aof_seal import SEAL_BYTES
-from storage.held_replies import Bench
+from support.storage.held_replies import Bench, added, adding, commands
 
 MEGABYTE = 1 << 20
-
-
-def adding(number: int, value: bytes = b"v") -> list[bytes]:
-    return [b"XADD", b"s", b"%d-1" % number, b"f", value]
-
-
-def added(number: int) -> bytes:
-    entry_id = b"%d-1" % number
-    return b"$%d\r\n%s\r\n" % (len(entry_id), entry_id)
-
-
-def commands(text: bytes) -> list[list[bytes]]:
-    reader = AofReader(text)
-    found = []
-    while (argv := reader.next()) is not None:
-        found.append(argv)
-    return found
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core import memory
-from storage.held_replies import Bench, Peer
-from storage.test_group_commit import added, adding, commands
+from support.storage.held_replies import Bench, Peer, added, adding, commands
 
 
 @pytest.fixture

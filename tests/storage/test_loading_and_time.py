@@ -1,10 +1,10 @@
 """Loading into an engine: what time does not touch meanwhile, and where a run of commands ends."""
 
-from commands.in_process import InProcess
 from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader, encode
-from storage.crash_life import ROOT, Clock, Process
-from storage.simulated_disk import SimulatedDisk
+from support.in_process import InProcess
+from support.storage.crash_life import ROOT, Clock, Process
+from support.storage.simulated_disk import SimulatedDisk
 
 NOON = 1_700_000_000_000
 

@@ -4,8 +4,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from data_picture import take_pictures
-from data_sets import BASE, INCREMENT
 
 from headrace.engine.engine import Engine
 from headrace.formats.aof import encode
@@ -15,6 +13,8 @@ from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, publish
 from headrace.storage.reading import read_data
+from support.storage.data_picture import take_pictures
+from support.storage.data_sets import BASE, INCREMENT
 
 
 class Heard:

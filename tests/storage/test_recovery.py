@@ -4,7 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
-from data_sets import (
+
+from headrace.formats.aof_seal import seal
+from headrace.storage.directory import DataDirectory
+from headrace.storage.disk import Disk
+from headrace.storage.errors import CannotRecover, StorageError
+from headrace.storage.loading import load_snapshot
+from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
+from headrace.storage.recovery import Source, recover
+from support.storage.data_sets import (
     BASE,
     BASE_NAME,
     GROUPS,
@@ -27,14 +35,6 @@ from data_sets import (
     words,
     write_files,
 )
-
-from headrace.formats.aof_seal import seal
-from headrace.storage.directory import DataDirectory
-from headrace.storage.disk import Disk
-from headrace.storage.errors import CannotRecover, StorageError
-from headrace.storage.loading import load_snapshot
-from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
-from headrace.storage.recovery import Source, recover
 
 ADVICE = "Nothing was changed; `headrace check --fix {path}` repairs what can be, in a copy."
 INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"

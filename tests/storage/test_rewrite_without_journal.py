@@ -1,9 +1,8 @@
 """Rewriting append-only files that nobody writes to."""
 
-from crash_life import ROOT, Clock, Process
-from simulated_disk import SimulatedDisk
-
-from commands.in_process import InProcessClient
+from support.in_process import InProcessClient
+from support.storage.crash_life import ROOT, Clock, Process
+from support.storage.simulated_disk import SimulatedDisk
 
 
 def test_no_rewrite_is_scheduled_while_effects_are_not_written() -> None:

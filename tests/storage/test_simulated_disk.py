@@ -4,7 +4,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from simulated_disk import SECTOR, ProcessEnded, SimulatedDisk
+
+from support.storage.simulated_disk import SECTOR, ProcessEnded, SimulatedDisk
 
 ROOT = Path("/simulated")
 FILE = ROOT / "file"

@@ -1,0 +1,1 @@
+"""What tests share. Tests import from here and never from one another."""

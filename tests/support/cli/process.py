@@ -1,0 +1,98 @@
+"""`headrace` as a person or a script runs it: a process of its own, with a server to talk to."""
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import redis
+
+COMMAND = (sys.executable, "-m", "headrace.cli.main")
+PATIENCE_S = 120.0  # which only a fault reaches, however busy the machine is
+
+
+def url_of(client: redis.Redis) -> str:
+    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+
+
+def environment(client: redis.Redis | None, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The surroundings of a command: only the server is named, and nothing about the terminal of whoever tests."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
+    named = {} if client is None else {"HEADRACE_URL": url_of(client)}
+    return {**kept, "TERM": "xterm-256color", "TZ": "UTC", **named, **(more or {})}
+
+
+@cache
+def _forks() -> str:
+    """Start the process that forks, once; it ends with this one."""
+    directory = tempfile.mkdtemp(prefix="headrace-cli-")
+    path = f"{directory}/forks"
+    process = subprocess.Popen([sys.executable, str(Path(__file__).with_name("forks.py")), path])
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    atexit.register(process.kill)
+    deadline = time.monotonic() + PATIENCE_S
+    while not Path(path).exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    return path
+
+
+def headrace(
+    *arguments: str | Path,
+    server: redis.Redis | None = None,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command to its end, in a process of its own: see cli_forks."""
+    request = {
+        "arguments": [str(argument) for argument in arguments],
+        "environment": environment(server, env),
+        "directory": str(cwd or Path.cwd()),
+    }
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE_S)
+            connection.connect(_forks())
+            socket.send_fds(
+                connection, [json.dumps(request).encode()], [file.fileno() for file in (given, out, errors)]
+            )
+            code = int(connection.recv(16))
+        out.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(request["arguments"], code, out.read(), errors.read())
+
+
+def output(*arguments: str | Path, server: redis.Redis | None = None, stdin: bytes = b"", **more: Any) -> str:
+    """What a command that succeeds prints."""
+    done = headrace(*arguments, server=server, stdin=stdin, **more)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def told(*arguments: str | Path, server: redis.Redis | None = None, stdin: bytes = b"") -> Any:
+    """What a command that succeeds says as JSON."""
+    return json.loads(output(*arguments, "--json", server=server, stdin=stdin))
+
+
+def refusal(*arguments: str | Path, server: redis.Redis | None = None, stdin: bytes = b"", **more: Any) -> str:
+    """The one sentence of a command that fails, without a traceback."""
+    done = headrace(*arguments, server=server, stdin=stdin, **more)
+    text = done.stderr.decode()
+    assert done.returncode == 1, (done.returncode, done.stdout, text)
+    assert "Traceback" not in text
+    assert text.startswith("headrace: "), text
+    assert text.count("\n") == 1, text
+    return text.removeprefix("headrace: ").rstrip("\n")

@@ -1,0 +1,1 @@
+"""What tests share about Spark sessions, jobs and kills."""

@@ -1,0 +1,427 @@
+"""The life of a data directory: commands, rewrites, restarts, and at any operation of the disk a power cut.
+
+    history      what all keys looked like after each unit of effects: a command, a transaction, a key that expired
+    promised     the unit up to which everything must be there after a power cut. What is synced is promised; so is,
+                 under `always`, what the journal lets replies leave for; and so is what a process has loaded, because
+                 from then on its clients see it.
+
+Before an operation of the disk a power cut is tried now and then, in several ways. Each leaves a disk, from which
+another process must start, and find the data as it was after some unit from the promised one to the last: never a
+mixture, never a part of a transaction. From some of these disks life goes on, so that there are crashes while
+starting, and after it.
+
+Everything is drawn from the seed, and time is a number: a seed lives the same life again.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from headrace.commands.all import TABLE
+from headrace.core.errors import HeadraceError
+from headrace.engine.config import Config
+from headrace.engine.engine import Engine
+from headrace.engine.waking import ring
+from headrace.formats.aof import AofReader, Ending
+from headrace.storage import journal as journal_module
+from headrace.storage import store as store_module
+from headrace.storage.child import InlineJob
+from headrace.storage.directory import DataDirectory
+from headrace.storage.journal import Journal
+from headrace.storage.store import Store
+from support.in_process import InProcessClient
+from support.storage.crash_workload import DATABASES, Command, CommandWriter
+from support.storage.data_picture import Pictures, describe_difference, different_keys, take_pictures
+from support.storage.simulated_disk import ProcessEnded, SimulatedDisk
+
+ROOT: Final = Path("/simulated")
+BEGINNING_MS: Final = 1_700_000_000_000
+NEVER: Final = 2**63
+ROOM: Final = 3000  # bytes of zeros before the data, so that there is soon need for more
+DEEPEST: Final = 3  # power cuts in a row, each before life went on for long
+
+
+class Clock:
+    """The time of all processes of a life."""
+
+    def __init__(self) -> None:
+        self.now_ms = BEGINNING_MS
+
+    def seconds(self) -> float:
+        return self.now_ms / 1000
+
+
+@contextmanager
+def time_of(clock: Clock) -> Iterator[None]:
+    """Let storage live by this clock."""
+    modules = (journal_module, store_module)
+    real = [module.monotonic for module in modules]
+    for module in modules:
+        module.monotonic = clock.seconds
+    try:
+        yield
+    finally:
+        for module, function in zip(modules, real, strict=True):
+            module.monotonic = function
+
+
+class Warnings:
+    """What a store said."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def notice(self, _text: str) -> None:
+        pass
+
+    def warning(self, text: str) -> None:
+        self.sentences.append(text)
+
+
+class Process:
+    """An engine on a disk."""
+
+    def __init__(self, disk: SimulatedDisk, clock: Clock, settings: dict[str, str]) -> None:
+        config = Config()
+        for name, value in {"dir": "/", "save": "", **settings}.items():
+            config.load(name, [value])
+        self.disk = disk
+        self.engine = Engine(config, TABLE)
+        self.engine.clock = lambda: clock.now_ms
+        self.engine.failure_hook = _raise
+        self.journal = Journal(disk, background=False)
+        self.journal.room = ROOM
+        self.warnings = Warnings()
+        self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.warnings)
+        self.commit_due = False
+        self.journal.schedule = self._schedule
+
+    def _schedule(self, _commit: object) -> None:
+        self.commit_due = True
+
+    def start(self) -> None:
+        self.store.directory.lock()
+        for _ in self.store.open():
+            pass
+
+    def commit(self) -> None:
+        if self.commit_due:
+            self.commit_due = False
+            self.journal.commit()
+
+
+def _raise(_name: bytes, bug: Exception) -> None:
+    raise bug
+
+
+class LostData(AssertionError):
+    """A disk after a power cut that does not hold what it should."""
+
+
+class Life:
+    """See the module."""
+
+    def __init__(
+        self,
+        seed: str,
+        *,
+        disk: SimulatedDisk | None = None,
+        clock: Clock | None = None,
+        history: list[Pictures] | None = None,
+        promised: int = 0,
+        tally: Counter[str] | None = None,
+        depth: int = 0,
+        cut_likelihood: float = 0.12,
+        ways: int = 2,
+    ) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.disk = disk or SimulatedDisk(ROOT)
+        self.clock = clock or Clock()
+        self.history: list[Pictures] = history or [{}]
+        self.positions = [0] * len(self.history)  # of the journal, after each unit; NEVER where it has not seen it
+        self.promised = promised
+        self.tally = Counter[str]() if tally is None else tally
+        self.depth = depth
+        self.cut_likelihood = cut_likelihood
+        self.ways = ways
+        self.writer = CommandWriter(self.random)
+        self.commands: list[str] = []
+        self.settings = {
+            "appendfsync": self.random.choice(("always", "always", "everysec", "no")),
+            "auto-aof-rewrite-min-size": self.random.choice(("64mb", "4kb")),
+            "stream-node-max-entries": self.random.choice(("100", "4")),
+        }
+        self.kill_likelihood = 0.0
+        self.starting = False
+        self.process: Process
+
+    # --- one life --------------------------------------------------------------------------------------------------
+
+    def live(self, steps: int) -> None:
+        """Start a process, let it do so many steps, ending and starting again in between, and end in a power cut."""
+        try:
+            self._live(steps)
+        except Exception as error:
+            error.add_note(
+                f"in the life {self.seed!r}, where the last operations were\n"
+                + "\n".join(f"  {operation}" for operation in self.disk.operations[-20:])
+                + "\nand the last commands\n"
+                + "\n".join(f"  {command}" for command in self.commands[-10:])
+            )
+            raise
+
+    def _live(self, steps: int) -> None:
+        self._start()
+        for _ in range(steps):
+            try:
+                self._step()
+            except ProcessEnded:
+                self.tally["killed processes"] += 1
+                # What the system has survives the process, but not yet the machine.
+                self._start(self.disk.restarted(), least=self._reached(self.process.journal.safe))
+        if steps:
+            self._cut_power()
+
+    def _start(self, disk: SimulatedDisk | None = None, least: int = 0) -> None:
+        """Start a process on a disk, however often it is killed meanwhile; it must find at least that unit."""
+        self.disk = disk or self.disk
+        while True:
+            self.kill_likelihood = self.random.choice((0.0, 0.0, 0.0, 0.1))
+            try:
+                self.process = self._new_process(self.disk)
+                break
+            except ProcessEnded:
+                self.tally["killed while starting"] += 1
+                self.disk = self.disk.restarted()
+        self.kill_likelihood = self.random.choice((0.0, 0.01, 0.03))
+        found = take_pictures(self.process.engine, self.history[-1])
+        unit = self._find(found, max(least, self.promised))
+        self.history[unit + 1 :] = []
+        self.positions = [0] * (unit + 1)
+        self.promised = unit
+        # The first gives orders to the server; it never waits.
+        self.clients = [InProcessClient(self.process.engine) for _ in range(4)]
+        self._follow_effects()
+
+    def _new_process(self, disk: SimulatedDisk) -> Process:
+        process = Process(disk, self.clock, self.settings)
+        disk.before_change = self._before_change
+        self.starting = True
+        self.tally["starts"] += 1
+        try:
+            process.start()
+        except HeadraceError as error:
+            raise LostData(f"A process cannot start: {error}") from error
+        finally:
+            self.starting = False
+        left = [name for path in (ROOT, ROOT / "appendonlydir") for name in disk.list(path) if name.startswith("temp-")]
+        if left:
+            raise LostData(f"Files that nobody reads are left: {left}")
+        refused = [sentence for sentence in process.warnings.sentences if "was refused" in sentence]
+        if refused:
+            raise LostData(f"What was written cannot be repeated: {refused[0]}")
+        self.tally["starts that cut the end of a file"] += any(
+            "was cut off" in each for each in process.warnings.sentences
+        )
+        return process
+
+    # --- history ---------------------------------------------------------------------------------------------------
+
+    def _follow_effects(self) -> None:
+        """Note each unit of effects on its way to the journal."""
+        engine, take = self.process.engine, self.process.journal.take
+
+        def note(effects: list[tuple[int, list[bytes]]]) -> None:
+            take(effects)
+            self._note_unit(self.process.journal.position)
+
+        if engine.effect_sink is not None and engine.effect_sink != note:
+            engine.effect_sink = note
+
+    def _note_unit(self, position: int) -> None:
+        self.history.append(take_pictures(self.process.engine, self.history[-1]))
+        self.positions.append(position)
+
+    def _reached(self, position: int) -> int:
+        """The last unit that the journal had at a position."""
+        unit = self.promised
+        while unit + 1 < len(self.positions) and self.positions[unit + 1] <= position:
+            unit += 1
+        return unit
+
+    def _note_promises(self) -> None:
+        """Note what has been promised by now; nothing ever takes a promise back."""
+        journal = self.process.journal
+        self.promised = max(self.promised, self._reached(journal.synced))
+        if self.settings["appendfsync"] == "always":
+            self.promised = max(self.promised, self._reached(journal.safe))
+
+    def _find(self, found: Pictures, least: int) -> int:
+        """The unit after which everything was as it is found; the last such that is possible."""
+        possible = range(len(self.history) - 1, least - 1, -1)
+        for unit in possible:
+            if self.history[unit] == found:
+                self.tally["starts that found less than there was"] += unit < len(self.history) - 1
+                return unit
+        earlier = [unit for unit in range(least) if self.history[unit] == found]
+        nearest = min(possible, key=lambda unit: len(different_keys(found, self.history[unit])))
+        raise LostData(
+            (f"The data is as after unit {earlier[-1]}" if earlier else "The data was never like this")
+            + f", and it can be as after {least} to {len(self.history) - 1}; unlike after unit {nearest}:\n"
+            + describe_difference(found, self.history[nearest])
+        )
+
+    # --- steps -----------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        self.clock.now_ms += self.random.choice((0, 1, 20, 200))
+        roll = self.random.random()
+        if roll < 0.75:
+            for _ in range(self.random.choice((1, 1, 2, 4))):
+                self._run_something()
+        elif roll < 0.85:
+            self._tick()
+        elif roll < 0.89:
+            self._run([b"BGREWRITEAOF"])
+        elif roll < 0.91:
+            self._run([self.random.choice((b"BGSAVE", b"SAVE"))])
+        elif roll < 0.94:
+            self._change_policy()
+        elif roll < 0.955:
+            self._switch_journal()
+        elif roll < 0.97:
+            self._restart()
+        self.process.commit()
+        self._note_promises()
+        found = take_pictures(self.process.engine, self.history[-1])
+        if found != self.history[-1]:
+            raise LostData("Something changed without an effect:\n" + describe_difference(found, self.history[-1]))
+
+    def _run_something(self) -> None:
+        free = [client for client in self.clients[1:] if not client.waits]
+        if not free:
+            return
+        client = self.random.choice(free)
+        if self.random.random() < 0.1:
+            self._run([b"SELECT", b"%d" % self.random.randrange(DATABASES)], client)
+        if self.random.random() > 0.12:
+            self._run(self.writer.write(self.process.engine, client.client.db.number), client)
+            return
+        database = client.client.db.number
+        queued: list[Command] = []
+        for _ in range(self.random.randint(1, 5)):
+            if self.random.random() < 0.3:
+                database = self.random.randrange(DATABASES)
+                queued.append([b"SELECT", b"%d" % database])
+            queued.append(self.writer.write(self.process.engine, database, queued))
+        for command in ([b"MULTI"], *queued, [b"EXEC"]):
+            self._run(command, client)
+
+    def _run(self, command: Command, client: InProcessClient | None = None) -> bytes:
+        self.commands.append(b" ".join(word[:30] for word in command).decode("ascii", "backslashreplace"))
+        reply = (client or self.clients[0]).run(*command)
+        self.tally[command[0].decode() + (" refused" if reply.startswith(b"-") else "")] += 1
+        if not self.process.store.appends:
+            self._note_unit(NEVER)
+        return reply
+
+    def _tick(self) -> None:
+        self.clock.now_ms += self.random.choice((0, 100, 1100))
+        self.process.engine.tick()
+        ring(self.process.engine)
+        if not self.process.store.appends:
+            self._note_unit(NEVER)
+        self.process.store.tick()
+
+    def _change_policy(self) -> None:
+        policy = self.random.choice(("always", "everysec", "no"))
+        self._run([b"CONFIG", b"SET", b"appendfsync", policy.encode()])
+        self.settings["appendfsync"] = policy
+
+    def _switch_journal(self) -> None:
+        """Write effects no more, or again."""
+        process = self.process
+        wanted = b"no" if process.store.appends else b"yes"
+        process.commit()
+        self._run([b"CONFIG", b"SET", b"appendonly", wanted])
+        self._follow_effects()
+        if wanted == b"yes":
+            self.promised = len(self.history) - 1
+            self.positions[:] = [0] * (self.promised + 1)
+
+    def _restart(self) -> None:
+        """Close the process in order, or cut its power, and start another."""
+        if self.random.random() < 0.4:
+            self._note_promises()
+            self.settings["appendfsync"] = self.random.choice(("always", "everysec", "no"))
+            self._start(self.disk.power_cut(self.random))
+            return
+        appends = self.process.store.appends
+        self.process.store.close()
+        if appends:
+            self.promised = len(self.history) - 1
+        self._start(self.disk.restarted())
+
+    # --- power cuts ------------------------------------------------------------------------------------------------
+
+    def _before_change(self) -> None:
+        if not self.starting:
+            self._note_promises()
+        # Between a rename and the sync of its directory, most depends on what the next process does.
+        renamed = self.disk.operations[-1:] and self.disk.operations[-1].startswith("rename")
+        if self.random.random() < self.kill_likelihood * (8 if renamed else 1):
+            self.disk.end_process()
+            raise ProcessEnded
+        if self.random.random() < self.cut_likelihood:
+            self._cut_power()
+
+    def _cut_power(self) -> None:
+        """Try several ways in which the disk may be found if the power fails now."""
+        for way in range(self.ways):
+            seed = f"{self.seed} / operation {len(self.disk.operations)} way {way}"
+            self.tally["states"] += 1
+            self.tally["states while starting"] += self.starting
+            self.tally["states while rewriting"] += self._rewrites()
+            self._start_after_power_cut(seed)
+
+    def _note_endings(self, disk: SimulatedDisk) -> None:
+        """Note how the increments end that a power cut has left."""
+        directory = ROOT / "appendonlydir"
+        for name in disk.list(directory) if disk.exists(directory) else ():
+            if not name.endswith(".incr.aof"):
+                continue
+            reader = AofReader(disk.read(directory / name))
+            while reader.next() is not None:
+                pass
+            in_group = reader.group_end > reader.position
+            self.tally["increments that end with prepared space"] += reader.unused > 0
+            self.tally["increments without the end of a group"] += reader.ending is Ending.TRUNCATED and in_group
+            self.tally["increments without the beginning of a group"] += reader.ending is Ending.CORRUPT
+            self.tally["increments without the middle of a group"] += reader.ending is Ending.BROKEN
+
+    def _rewrites(self) -> bool:
+        directory = ROOT / "appendonlydir"
+        return self.disk.exists(directory) and any("rewriteaof" in name for name in self.disk.list(directory))
+
+    def _start_after_power_cut(self, seed: str) -> None:
+        disk = self.disk.power_cut(Random(seed))
+        self._note_endings(disk)
+        other = Life(
+            seed,
+            disk=disk,
+            clock=self.clock,
+            history=list(self.history),
+            promised=self.promised,
+            tally=self.tally,
+            depth=self.depth + 1,
+            cut_likelihood=0.1 if self.depth + 1 < DEEPEST else 0,
+            ways=1,
+        )
+        began_ms = self.clock.now_ms
+        goes_on = self.depth + 1 < DEEPEST and other.random.random() < 0.1
+        other.live(other.random.randint(1, 8) if goes_on else 0)
+        self.clock.now_ms = began_ms
