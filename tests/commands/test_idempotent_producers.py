@@ -1,4 +1,4 @@
-"""XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD: a message that is sent twice is added once (specification 4.1, 5.7)."""
+"""A message that is sent twice is added once: XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD (docs/behaviour.md 5.7)."""
 
 import pytest
 

@@ -1,6 +1,7 @@
 """What stream commands hand over to be repeated: deterministic commands, and only where something changed.
 
-Specification 7.1. The last test repeats the effects of random histories in a second engine, which then has the same.
+docs/behaviour.md 7.1 lists them. The last test repeats the effects of random histories in a second engine, which
+then has the same data.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""XREAD and XREADGROUP beyond Redis 7.0: MAXCOUNT, MAXSIZE, CLAIM (specification 4.4, 4.5, 5.2, 5.3)."""
+"""XREAD and XREADGROUP beyond Redis 7.0: MAXCOUNT, MAXSIZE, CLAIM (docs/behaviour.md 4.4, 4.5, 5.2, 5.3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""XNACK, XDELEX, XACKDEL, and trimming by reference: what 8.2 and 8.8 added (specification 4.9 to 4.13, 5.3, 5.6)."""
+"""XNACK, XDELEX, XACKDEL, and trimming by reference: what 8.2 and 8.8 added (docs/behaviour.md 4.9 to 4.13)."""
 
 import pytest
 

@@ -37,7 +37,7 @@ def order(group: Group) -> list[str]:
     return [str(id) for id, *_ in group.delivery_order()]
 
 
-# --- position and lag: the vectors of the specification --------------------------------------------------------
+# --- position and lag: worked examples ------------------------------------------------------------------------
 
 
 def test_lag_of_a_group_that_reads_from_the_start() -> None:

@@ -285,7 +285,7 @@ def check_backlen(size: int, width: int) -> None:
     assert bytes(Listpack.from_bytes(old)) == bytes(listpack)
 
 
-def test_the_worked_node_of_the_specification() -> None:
+def test_a_node_that_was_worked_out_by_hand() -> None:
     """Elements 1, 0, 1, "f", 0 and 2, 0, 0, "v", 4: what `XADD x 1-1 f v` stores."""
     expected = "1d 00 00 00 0a 00 01 01 00 01 01 01 81 66 02 00 01 02 01 00 01 00 01 81 76 02 04 01 ff"
     assert bytes(packed(1, 0, 1, b"f", 0, 2, 0, 0, b"v", 4)) == bytes.fromhex(expected)

@@ -191,7 +191,7 @@ TestTreeAndDict.settings = settings(
         ([(1, 0), (1, 256)], 6),
     ],
 )
-def test_node_counts_are_those_of_the_specification(ids, nodes):
+def test_node_counts_are_those_of_redis_8_10(ids, nodes):
     assert tree_of(*(stream_key(*entry) for entry in ids)).numnodes == nodes
 
 

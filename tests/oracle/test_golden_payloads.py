@@ -1,6 +1,6 @@
-"""Payloads of every generation: recorded from Redis 8.9, worked by hand in the specification, and encoded here.
+"""Payloads of every generation: recorded from Redis 8.9, worked out by hand, and encoded here.
 
-The encoder is written from the layout in the specification (7.5) and shares nothing with the code it tests.
+The encoder is written from the layout in docs/behaviour.md (7.5) and shares nothing with the code it tests.
 """
 
 import gzip
@@ -133,7 +133,7 @@ TYPE_27 = bytes.fromhex(
 
 
 @pytest.mark.parametrize("payload", [TYPE_21, TYPE_27], ids=["type 21", "type 27"])
-def test_the_worked_payloads_of_the_specification_load(payload: bytes) -> None:
+def test_payloads_that_were_worked_out_by_hand_load(payload: bytes) -> None:
     stream = restore_stream(payload)
     assert list(stream.range()) == [(StreamID(1, 1), [b"f", b"v"])]
     assert (stream.last_id, stream.first_id, stream.max_deleted_id) == (StreamID(1, 1), StreamID(1, 1), StreamID(0))

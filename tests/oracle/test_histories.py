@@ -9,8 +9,8 @@ nothing else is forgiven:
     entries-read and lag were corrected later          each side is held to its own rules: read_counters.py
     entries-read is at most entries-added (8.2.2)      told to 7.0.15 by XGROUP SETID after each command
     a consumer that is given nothing exists (7.2)      told to 7.0.15 by XGROUP CREATECONSUMER
-    no node without a live entry (8.8, spec 2.6)       not asked for; shown by a test of its own
-    backlen of 16383-byte elements (8.8, spec 2.3)     in nodes whose limit that byte cannot touch; written the old way
+    no node without a live entry (8.8, behaviour 2.6)  not asked for; shown by a test of its own
+    backlen of 16383-byte elements (8.8, behaviour 2.3)in nodes whose limit that byte cannot touch; written the old way
     XSETID goes below no deleted ID (7.2)              not asked for; shown by a test of its own
 """
 

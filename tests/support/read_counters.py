@@ -1,4 +1,4 @@
-"""How far a group has read, as a count: the rules of 7.0 and those of today, written from the specification.
+"""How far a group has read, as a count: the rules of 7.0 and those of today, written from docs/behaviour.md.
 
 The count that XINFO calls `entries-read`, and the `lag` that follows from it, were corrected three times after 7.0.15
 (7.4.2, 7.4.4 / 8.0 and 8.2.2), so that a live 7.0.15 and Headrace rightly differ. Each is held to its own rules here;
@@ -70,7 +70,7 @@ class RulesOf70:
 
 
 class RulesOfToday:
-    """Specification 5.4 and 5.5, with the count never above entries-added (8.2.2, and XSETID as of July 2026)."""
+    """docs/behaviour.md 5.4 and 5.5, with the count never above entries-added (8.2.2, and XSETID as of July 2026)."""
 
     @staticmethod
     def estimate(state: Counted, entry_id: StreamID) -> int | None:

@@ -1,7 +1,7 @@
-"""A stream and its groups in plain Python: slow, and meant to be believed by reading it next to the specification.
+"""A stream and its groups in plain Python: slow, and meant to be believed by reading it next to docs/behaviour.md.
 
-IDs are pairs (ms, seq), which Python already orders as streams do. The numbers in the comments are sections of
-the specification of Redis Streams. In three things the model departs from Redis as Headrace does: a node goes as soon
+IDs are pairs (ms, seq), which Python already orders as streams do. The numbers in the comments are sections
+of that page. In three things the model departs from Redis as Headrace does: a node goes as soon
 as its last live entry goes; the last ID cannot be set back behind a tombstone that is still stored; and no group has
 read more entries than were ever added.
 """

@@ -1,6 +1,6 @@
 """The same client twice: of Headrace, and of a redis-server 7.0.15 that is told what later versions would have done.
 
-    a consumer exists although it was given nothing (since 7.2, specification 4.5)     XGROUP CREATECONSUMER
+    a consumer exists although it was given nothing (since 7.2, docs/behaviour.md 4.5) XGROUP CREATECONSUMER
     entries-read counts as since 8.0 and is at most entries-added (8.2.2, 5.4)         XGROUP SETID … ENTRIESREAD
     XSETID goes below no deleted ID (4.12)                                             XSETID, back
 

@@ -1,6 +1,6 @@
 """What Redis 7.0.15 answers otherwise than the later versions that Headrace follows, and what two clocks do.
 
-Each rule is a function named for what differs, with the section of the specification that says so. It is shown a
+Each rule is a function named for what differs, with the section of docs/behaviour.md that it concerns. It is shown a
 command and both replies, in the notation of `raw_client.parse`, and rewrites them so that nothing else is forgiven:
 texts are exchanged only for the one other text, fields are dropped only by name, times must be near each other.
 """
