@@ -232,7 +232,7 @@ class CommandChooser:
             words = [b"MAXLEN", b"%d" % self.random.choice((0, 1, len(stream) // 2, max(0, len(stream) - 3), 1000))]
         else:
             threshold = self._some_id(stream)
-            # Before 8.8 a node may outlive its last entry here (behaviour 2.6): test_histories shows that one by itself.
+            # Before 8.8 a node may outlive its last entry here (behaviour 2.6): test_histories shows it by itself.
             if not approximate and leaves_dead_node(stream, StreamID.parse(threshold)):
                 threshold = b"0-0"
             words = [b"MINID", threshold]
