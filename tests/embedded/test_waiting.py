@@ -165,6 +165,26 @@ def test_a_signal_handler_may_use_the_database_between_calls_and_is_told_when_it
     assert sum("signal" in message for message in stream) == sum(not isinstance(each, DatabaseBusy) for each in came)
 
 
+def test_a_client_may_be_closed_in_the_middle_of_a_command_as_finalizers_do(db: Database) -> None:
+    clients = [db.redis() for _ in range(40)]
+    for each in clients:
+        each.ping()
+
+    def handle(_number: int, _frame: object) -> None:
+        if clients:
+            clients.pop().close()
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        while clients:
+            db.execute("INFO")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(db.redis().client_list()) == 1
+
+
 def test_a_paused_database_keeps_who_adds_waiting(db: Database) -> None:
     stream = db.stream("s")
     client = db.redis()

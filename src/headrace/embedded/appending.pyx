@@ -39,6 +39,7 @@ cdef enum:
     SPANS_ON_STACK = 64
     KEPT = 1 << 20              # a buffer that grew beyond this is given back
 
+cdef bytes SAFE = b"+OK\r\n"             # to who waits for the disk: what ends without it may not have lasted
 cdef bytes EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
 cdef bytes TOO_LARGE = b"ERR Elements are too large to be stored"
 
@@ -95,7 +96,7 @@ cdef class Appender:
         if not self.host.journal.must_hold():
             return None
         line = ticket()
-        self.host.journal.hold(line, [])
+        self.host.journal.hold(line, [SAFE])
         return line
 
     cdef object run(self, bytes key):

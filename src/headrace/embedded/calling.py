@@ -3,8 +3,9 @@
     call, add, add_many           return when the reply is there, which under `always` is when the disk has the effects
     acall, aadd, aadd_many        the same for coroutines, which others go on beside
 
-A line that has given its reply is used again. One whose reply nobody waited for (Ctrl-C, a cancelled task) is left:
-what it may still be given is given to nobody.
+Several requests that are sent together have one reply each, and those may come apart: the first at once, the last in an
+hour. A line is used again when every request has its reply. One that somebody stopped waiting on (Ctrl-C, a cancelled
+task) ends: what it may still be given is given to nobody.
 """
 
 import asyncio
@@ -18,7 +19,6 @@ from headrace.embedded.appending import Appender
 from headrace.embedded.errors import Refused
 from headrace.embedded.host import Host
 from headrace.embedded.line import Line
-from headrace.embedded.reply_reader import read_replies
 
 _IN_ONE_RUN: Final = 1000  # rows that are added without letting another thread in between
 
@@ -39,15 +39,18 @@ class Caller:
         return self.call_all(list(argv))
 
     def call_all(self, *requests: Request) -> Any:
-        """Run commands, of which the last may block, and return the reply of that one."""
+        """Run commands, and return the reply of the last when all have theirs; raise the first refusal."""
         line = self._line()
+        replies: list[Any] = []
         try:
             line.call(*requests)
             line.wait()
+            while not line.collect(replies, len(requests)):
+                line.wait()
         except BaseException:
             line.leave()
             raise
-        return self._read(line)
+        return self._last(line, replies, len(requests))
 
     async def acall(self, *argv: bytes) -> Any:
         """Run a command and return its reply, while other coroutines go on."""
@@ -56,13 +59,16 @@ class Caller:
     async def acall_all(self, *requests: Request) -> Any:
         """Do the same as `call_all` in a coroutine."""
         line = self._line()
+        replies: list[Any] = []
         try:
             line.call(*requests)
             await _arrival(line)
+            while not line.collect(replies, len(requests)):
+                await _arrival(line)
         except BaseException:
             line.leave()
             raise
-        return self._read(line)
+        return self._last(line, replies, len(requests))
 
     def _line(self) -> Line:
         idle = self.host.idle
@@ -73,18 +79,17 @@ class Caller:
                 raise self.host.refusal() from None
             return Line(self.host)
 
-    def _read(self, line: Line) -> Any:
-        """Take the replies that a line was given; raise the first refusal."""
-        over = line.over
-        chunks = line.take()
-        if not over:
+    def _last(self, line: Line, replies: list[Any], wanted: int) -> Any:
+        """Keep the line for the next call, and return the last reply."""
+        if line.reusable:
             self.host.idle.append(line)
-        elif not chunks:
-            raise self.host.refusal()
-        replies = read_replies(chunks)
+        else:
+            line.leave()
         for reply in replies:
             if isinstance(reply, Refused):
                 raise reply
+        if len(replies) < wanted:  # the database ended before
+            raise self.host.refusal()
         return replies[-1]
 
     # --- rows ------------------------------------------------------------------------------------------------------
@@ -110,36 +115,48 @@ class Caller:
         return id
 
     def add_many(self, key: bytes, rows: Iterable[Mapping[Any, Any]]) -> int:
-        """Add rows; return how many. While one run of them is written to disk, the next is added."""
+        """Add rows; return how many. While one run of them is written to disk, the next is added.
+
+        When it raises, the runs before are as safe as when it returns.
+        """
         count, ticket = 0, None
-        for run in _runs(rows):
-            added = self._appender.add_many(key, run, self._line)
-            if added is None:
-                for row in run:
-                    self.call(*_request(key, row))
-            count += len(run)
+        try:
+            for run in _runs(rows):
+                added = self._appender.add_many(key, run, self._line)
+                before, ticket = ticket, added[1] if added is not None else None
+                if before is not None:
+                    self._await(before)
+                if added is None:
+                    for row in run:
+                        self.call(*_request(key, row))
+                count += len(run)
+        finally:
             if ticket is not None:
                 self._await(ticket)
-            ticket = added[1] if added is not None else None
-        if ticket is not None:
-            self._await(ticket)
         return count
 
     async def aadd_many(self, key: bytes, rows: Iterable[Mapping[Any, Any]]) -> int:
         """Do the same in a coroutine; others have their turn after every run."""
         count, ticket = 0, None
-        for run in _runs(rows):
-            added = self._appender.add_many(key, run, self._line)
-            if added is None:
-                for row in run:
-                    await self.acall(*_request(key, row))
-            count += len(run)
+        try:
+            for run in _runs(rows):
+                added = self._appender.add_many(key, run, self._line)
+                before, ticket = ticket, added[1] if added is not None else None
+                if before is not None:
+                    await self._aawait(before)
+                if added is None:
+                    for row in run:
+                        await self.acall(*_request(key, row))
+                count += len(run)
+                await asyncio.sleep(0)
+        except GeneratorExit:  # the event loop is gone: nobody can wait any more
+            if ticket is not None:
+                ticket.leave()
+            ticket = None
+            raise
+        finally:
             if ticket is not None:
                 await self._aawait(ticket)
-            ticket = added[1] if added is not None else None
-            await asyncio.sleep(0)
-        if ticket is not None:
-            await self._aawait(ticket)
         return count
 
     def _await(self, ticket: Line) -> None:
@@ -160,12 +177,10 @@ class Caller:
         self._collect(ticket)
 
     def _collect(self, ticket: Line) -> None:
-        over = ticket.over
-        chunks = ticket.take()
-        if not over:
-            self.host.idle.append(ticket)
-        for reply in read_replies(chunks) if chunks else ():
-            raise reply  # the only thing that a ticket is ever told: the disk has refused
+        """Take the one reply that a ticket is for: the disk has it, or has refused."""
+        replies: list[Any] = []
+        ticket.collect(replies, 1)
+        self._last(ticket, replies, 1)
 
 
 async def _arrival(line: Line) -> None:

@@ -28,6 +28,7 @@ cdef class Host:
 
     cdef int enter(self) except -1
     cdef int lock_in(self) except -1
+    cdef bint is_inside(self) noexcept
     cdef int settle(self) except -1
     cdef int settle_all(self) except -1
     cdef int interrupted(self) except -1

@@ -78,6 +78,10 @@ cdef class Host:
         self.owner = thread
         return 0
 
+    cdef bint is_inside(self) noexcept:
+        """Whether this thread has the engine."""
+        return self.owner == PyThread_get_thread_ident()
+
     cdef void exit(self) noexcept:
         cdef bint interrupt = self.interrupt_due
         self.interrupt_due = False
@@ -126,7 +130,7 @@ cdef class Host:
 
     def postpone_interrupt(self) -> bool:
         """Where this thread is inside, have Ctrl-C come again when it is not, and say so."""
-        if self.owner != PyThread_get_thread_ident():
+        if not self.is_inside():
             return False
         self.interrupt_due = True
         return True

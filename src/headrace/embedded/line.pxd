@@ -9,6 +9,7 @@ cdef class Line:
     cdef readonly Host host
     cdef readonly Client client
     cdef RequestParser parser           # None: its requests are lists, not bytes
+    cdef list kept                      # requests behind one that waits; None: there were never any
     cdef list inbox                     # replies that nobody has taken
     cdef readonly bint readable         # something has come, if only the end
     cdef readonly bint over             # nothing will come any more
@@ -18,5 +19,7 @@ cdef class Line:
     cdef uint64_t received              # bytes
     cdef uint64_t sent                  # bytes
 
+    cdef int run_kept(self) except -1
     cdef int process(self) except -1
     cdef int deliver(self, list chunks) except -1
+    cpdef list take(self)

@@ -6,10 +6,15 @@
 
 Replies that tell of effects which are not on disk yet are held, as on the server: that is all there is to durability
 here. One thread at a time uses a line; what it may do without the host's lock is to wait, and to take what has come.
+
+Requests are run in their order. While one waits (it blocks, or CLIENT PAUSE holds it back), those behind it wait, too.
+So replies may come one by one: whoever sent several requests takes replies until there is one for each.
 """
 
 cimport cython
 
+from headrace.embedded.reply_reader cimport read_replies
+from headrace.engine.client cimport REPLY_ON
 from headrace.protocol.reply cimport ReplyWriter
 
 import os
@@ -46,13 +51,20 @@ cdef class Line:
     # --- requests ----------------------------------------------------------------------------------------------
 
     def call(self, *requests: list[bytes]) -> None:
-        """Run requests, one after the other; only the last may block."""
+        """Run requests, one after the other; behind one that waits, the others are kept."""
         cdef Host host = self.host
+        cdef Client client = self.client
+        cdef Py_ssize_t done = 0
         host.enter()
         try:
             host.engine.read_clocks()
             for argv in requests:
-                host.engine.execute_next(self.client, argv)
+                host.engine.execute_next(client, argv)
+                done += 1
+                if client.wait is not None or client.postponed is not None:
+                    break
+            if done < len(requests):
+                self.kept = list(requests[done:])
             host.settle()
         except BaseException:
             host.interrupted()
@@ -76,6 +88,14 @@ cdef class Line:
             raise
         finally:
             host.exit()
+
+    cdef int run_kept(self) except -1:
+        """Run the requests of `call` that were kept, until one waits."""
+        cdef Client client = self.client
+        self.host.engine.read_clocks()
+        while self.kept and client.wait is None and client.postponed is None and not self.over:
+            self.host.engine.execute_next(client, self.kept.pop(0))
+        return 0
 
     cdef int process(self) except -1:
         """Run every complete request, until one blocks."""
@@ -139,13 +159,17 @@ cdef class Line:
 
     def resume(self) -> None:
         """Go on with the requests that arrived while the client was blocked."""
-        if self.parser is not None:
+        if self.parser is not None or self.kept:
             self.host.soon(self.go_on)
 
     def go_on(self) -> None:
-        """Run what waits in the parser."""
-        if not self.over:
+        """Run the requests that wait for their turn."""
+        if self.over:
+            return
+        if self.parser is not None:
             self.process()
+        else:
+            self.run_kept()
 
     def close(self) -> None:
         """End once what was replied is delivered."""
@@ -176,6 +200,9 @@ cdef class Line:
     def leave(self) -> None:
         """The owner needs the line no more, whatever it waits for."""
         if not self.over and self.host.state == 0:
+            if self.host.is_inside():   # a finalizer, which runs in the middle of a command of its thread
+                self.host.soon(self.end)
+                return
             self.host.enter()
             try:
                 self.end()
@@ -214,8 +241,24 @@ cdef class Line:
             self.waiter = None
         return self.readable
 
-    def take(self) -> list[bytes]:
-        """Take what has come."""
+    def collect(self, replies: list, wanted: int) -> bool:
+        """Add the replies that have come to a list; tell whether no more are wanted, or none will come."""
+        cdef bint over = self.over      # asked before taking, because what came before the end is there then
+        replies.extend(read_replies(self.take()))
+        return over or len(replies) >= wanted
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it waits for nothing, owes no reply, and the next request finds it as the first one did."""
+        cdef Client client = self.client
+        return (
+            not self.over and not self.readable and not self.kept
+            and client.wait is None and client.postponed is None and client.queue is None
+            and client.reply_mode == REPLY_ON and not client.subscribed
+        )
+
+    cpdef list take(self):
+        """Take what has come, as bytes."""
         cdef list chunks = self.inbox
         self.inbox = []
         self.readable = self.over

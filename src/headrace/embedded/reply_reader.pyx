@@ -74,7 +74,7 @@ cdef object read_value(const char **place):
     return text
 
 
-def read_replies(chunks: list[bytes]) -> list:
+cdef list read_replies(list chunks):
     """Read the replies that chunks of bytes hold; the refusal of a request is a value here."""
     cdef bytes data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     cdef const char *place = PyBytes_AS_STRING(data)

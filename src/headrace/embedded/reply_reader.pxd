@@ -1,0 +1,1 @@
+cdef list read_replies(list chunks)

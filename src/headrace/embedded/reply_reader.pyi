@@ -1,3 +1,0 @@
-from typing import Any
-
-def read_replies(chunks: list[bytes]) -> list[Any]: ...
