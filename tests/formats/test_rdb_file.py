@@ -1,6 +1,7 @@
 """RDB files: written in blocks and read back, of every version, with what we cannot hold told, and damaged anywhere."""
 
 import mmap
+import random
 import struct
 from collections import deque
 from contextlib import suppress
@@ -40,8 +41,8 @@ def entry(type_byte: int, key: bytes, value: bytes) -> bytes:
     return bytes([type_byte]) + string(key) + value
 
 
-def read(data: bytes, *, trust_own: bool = False) -> list[LoadedKey | Skipped]:
-    return list(RdbFileReader(data, now_ms=NOW_MS, trust_own=trust_own))
+def read(data: bytes) -> list[LoadedKey | Skipped]:
+    return list(RdbFileReader(data, now_ms=NOW_MS))
 
 
 def only_key(data: bytes) -> LoadedKey:
@@ -87,7 +88,7 @@ keys = st.builds(Key, st.integers(0, 20), texts, values, st.none() | st.integers
 @given(st.lists(keys, unique_by=lambda key: (key.db, key.name)), st.booleans(), st.booleans())
 def test_what_was_written_is_read(keys: list[Key], compress: bool, own: bool) -> None:
     keys.sort(key=lambda key: key.db)
-    loaded = read(written(keys, compress=compress, aux={OWN_FIELD: b"1"} if own else None), trust_own=own)
+    loaded = read(written(keys, compress=compress, aux={OWN_FIELD: b"1"} if own else None))
     assert [record._replace(value=comparable(record.value)) for record in loaded] == [
         LoadedKey(key.db, key.name, comparable(key.value), key.expires_ms, None, None) for key in keys
     ]
@@ -420,28 +421,31 @@ def test_every_changed_byte_and_every_cut_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("field", [b"", b"\xfa" + string(OWN_FIELD) + string(b"1")])
-def test_only_a_whole_file_of_our_own_is_believed_before_it_is_checked(field: bytes) -> None:
-    data = sealed(field, written([Key(0, b"s", busy_stream(), None)], compress=False)[9:-9], version=14)
-    assert len(read(data, trust_own=True)) == 1
-    for at in range(len(data)):
-        damaged = bytearray(data)
-        damaged[at] ^= 0x10
-        with pytest.raises(CorruptPayload):
-            read(bytes(damaged), trust_own=True)
-        with pytest.raises(CorruptPayload):
-            read(data[:at], trust_own=True)
-
-
-def test_a_foreign_file_is_checked_whatever_its_checksum_says() -> None:
-    data = written([Key(0, b"s", busy_stream(), None)], compress=False)
+def test_a_file_is_checked_whoever_it_says_has_written_it_and_whatever_its_checksum_says(field: bytes) -> None:
+    data = written([Key(0, b"s", busy_stream(), None)], compress=False)[9:-9]
     refused = 0
-    for at in range(9, len(data) - 9):
-        body = data[9:at] + bytes([data[at] ^ 0x10]) + data[at + 1 : -9]
-        with suppress(CorruptPayload):
-            read(sealed(body, version=14), trust_own=True)
+    for at in range(len(data)):
+        body = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
+        try:
+            records = read(sealed(field, body, version=14))
+        except CorruptPayload:
+            refused += 1
             continue
-        refused += 1
+        for record in records:
+            if isinstance(record, LoadedKey):
+                assert comparable(record.value) is not None
     assert refused > 1000
+
+
+@pytest.mark.parametrize("behind", [b"", b"*1\r\n$4\r\nPING\r\n"])
+def test_damage_of_a_large_file_is_found_though_its_checksum_is_computed_beside(behind: bytes) -> None:
+    keys = [Key(0, b"key %d" % i, random.Random(i).randbytes(1000), None) for i in range(1500)]
+    data = written(keys, compress=False) + behind
+    assert len(list(RdbFileReader(data, preamble=True))) == 1500
+    damaged = bytearray(data)
+    damaged[700_000] ^= 0x10
+    with pytest.raises(CorruptPayload, match="expected CRC"):
+        list(RdbFileReader(bytes(damaged), preamble=True))
 
 
 def test_without_a_checksum_damage_gives_keys_or_is_refused() -> None:

@@ -27,7 +27,7 @@ from libc.string cimport memcpy, memset
 
 from headrace.columns.field_values cimport is_utf8, read_boolean, read_double, read_int64, read_micros
 from headrace.core.listpack cimport (
-    LP_DECIMAL_MAX, Element, after, modernise, read_element, text_of, total_bytes, well_formed, write_signed,
+    LP_DECIMAL_MAX, Element, after, modernise, read_element, text_of, total_bytes, write_signed,
 )
 from headrace.core.memory cimport reallocate, release
 from headrace.core.node cimport NodeFacts, next_entry, next_field, node_well_formed, open_node, walk_fields
@@ -235,17 +235,15 @@ cdef class ColumnDecoder:
     def add_node(self, bytes master not None, bytes listpack not None, StreamID start not None, StreamID end not None):
         """Add the entries of a node that are alive and lie between two IDs, both included."""
         cdef const byte_t *lp = listpack
-        cdef size_t old
-        cdef int64_t elements = well_formed(lp, len(listpack), &old)
         cdef NodeFacts facts
         cdef NodeCursor cursor
         if len(master) != ID_KEY_SIZE:
             raise CorruptListpack(f"the master ID of a node has {ID_KEY_SIZE} bytes, not {len(master)}")
-        if elements >= 0 and old:
+        if not node_well_formed(lp, len(listpack), read_key(<const byte_t *>master), &facts):
+            raise CorruptListpack(f"what should be the node {StreamID.from_key(master)} is no node of a stream")
+        if facts.old:
             listpack = modernised(listpack)
             lp = listpack
-        if elements < 0 or not node_well_formed(lp, elements, read_key(<const byte_t *>master), &facts):
-            raise CorruptListpack(f"what should be the node {StreamID.from_key(master)} is no node of a stream")
         open_node(&cursor, <byte_t *>lp, read_key(<const byte_t *>master))
         self.learn_names(&cursor)
         while next_entry(&cursor):

@@ -53,7 +53,7 @@ cdef class EntryLog:
     cdef int find_tail(self) except -1
     cdef int find_first_id(self) except -1
 
-    cdef int adopt_node(self, ID master, bytes data, bint known) except -1
+    cdef int adopt_node(self, ID master, bytes data) except -1
     cdef EntryLog copy(self)
     cdef size_t memory(self) noexcept
 

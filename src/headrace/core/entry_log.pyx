@@ -25,7 +25,7 @@ from headrace.core.listpack cimport (
 )
 from headrace.core.memory cimport allocate, block_size, reallocate, release
 from headrace.core.node cimport (
-    ENTRY_DELETED, NodeFacts, dead_count, facts_of_node, live_count, next_entry, next_field, node_well_formed,
+    ENTRY_DELETED, NodeFacts, dead_count, live_count, next_entry, next_field, node_well_formed,
     open_node, open_node_at_end, previous_entry, room_for_entry, walk_fields, write_entry, write_master,
 )
 from headrace.core.stream_id cimport (
@@ -376,33 +376,28 @@ cdef class EntryLog:
 
     # --- whole logs --------------------------------------------------------------------------------------------
 
-    cdef int adopt_node(self, ID master, bytes data, bint known) except -1:
+    cdef int adopt_node(self, ID master, bytes data) except -1:
         """Add a node that comes from outside behind the last one, after checking every byte of it.
 
         One that holds nothing but graves is left out: servers before 8.8 could leave such nodes behind when trimming.
-        What is `known` to be a node as we write it, to the last byte, is only asked what it holds.
         """
         cdef byte_t key[ID_KEY_SIZE]
         cdef const byte_t *source = data
+        cdef size_t size = len(data)
         cdef size_t old = 0
-        cdef int64_t elements = 0
         cdef NodeFacts facts
         cdef byte_t *lp
-        if not known:
-            elements = well_formed(source, len(data), &old)
-        if elements < 0:
-            raise CorruptListpack(f"the node {wrap_id(master)} is no listpack")
-        lp = <byte_t *>allocate(len(data))
+        if not node_well_formed(source, size, master, &facts):
+            if well_formed(source, size, &old) < 0:
+                raise CorruptListpack(f"the node {wrap_id(master)} is no listpack")
+            raise CorruptListpack(f"the listpack of node {wrap_id(master)} is not laid out as stream entries")
+        lp = <byte_t *>allocate(size)
         if lp == NULL:
             raise MemoryError
-        memcpy(lp, source, len(data))
+        memcpy(lp, source, size)
         try:
-            if old:
+            if facts.old:
                 modernise(lp)
-            if known:
-                facts = facts_of_node(lp, master)
-            elif not node_well_formed(lp, elements, master, &facts):
-                raise CorruptListpack(f"the listpack of node {wrap_id(master)} is not laid out as stream entries")
             if is_zero(facts.first) or not less(self.last_id, master):
                 raise CorruptStream(f"the node {wrap_id(master)} does not follow the one before it")
             if facts.live == 0:

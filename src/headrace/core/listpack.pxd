@@ -47,7 +47,7 @@ cdef inline void add_to_count(byte_t *lp, uint64_t added) noexcept nogil:
 
 
 # --- walking ---------------------------------------------------------------------------------------------------
-# These trust the bytes: whatever comes from outside passes well_formed() first.
+# These trust the bytes: whatever comes from outside passes well_formed() or node_well_formed() first.
 
 cdef inline size_t backlen_size(uint64_t length) noexcept nogil:
     if length <= 127:
@@ -274,6 +274,8 @@ cdef inline size_t put_text(byte_t *p, const byte_t *data, size_t size) noexcept
 
 # How many elements; -1: the bytes are no listpack. `old` receives how many backlens are of the wider, older kind.
 cdef int64_t well_formed(const byte_t *lp, size_t size, size_t *old) noexcept nogil
+# Encoding and data of the element at `p`, and the width of its backlen; 0: it does not fit into `room`, or is none.
+cdef size_t checked_size(const byte_t *p, size_t room, size_t *width) noexcept nogil
 cdef void modernise(byte_t *lp) noexcept nogil
 # Replace the integer at `p`; the listpack may move (lp[0] is updated). NULL: out of memory, nothing changed.
 cdef byte_t *replace_integer(byte_t **lp, size_t *capacity, byte_t *p, int64_t value) noexcept

@@ -130,10 +130,10 @@ ctypedef struct NodeFacts:
     int64_t dead
     ID first                    # the first entry's ID, tombstone or not
     ID last
+    size_t old                  # backlens of the wider, older kind, which `modernise` narrows
 
 
-cdef bint node_well_formed(const byte_t *lp, size_t elements, ID master, NodeFacts *facts) noexcept nogil
-cdef NodeFacts facts_of_node(byte_t *lp, ID master) noexcept nogil
+cdef bint node_well_formed(const byte_t *lp, size_t size, ID master, NodeFacts *facts) noexcept nogil
 cdef size_t room_for_entry(const Span *pairs, size_t fields) noexcept nogil
 cdef size_t write_master(byte_t *lp, const Span *pairs, size_t fields) noexcept nogil
 cdef size_t write_entry(byte_t *lp, ID master, ID id, const Span *pairs, size_t fields) noexcept nogil

@@ -15,7 +15,6 @@ or raises and leaves the stream as it was.
 """
 
 cimport cython
-from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from headrace.core.entry_log cimport EntryLog
@@ -181,16 +180,15 @@ cdef class Packed:
         cdef ID master
         cdef NodeFacts facts
         cdef size_t size, old
-        cdef int64_t elements = -1
         if left[0] < ID_KEY_SIZE + LP_EMPTY:
             raise CorruptListpack(f"node {self.nodes} of the payload is cut off")
         master = read_key(at[0])
         size = total_bytes(lp)
-        if size <= left[0] - ID_KEY_SIZE:
-            elements = well_formed(lp, size, &old)
-        if elements < 0 or old:
+        if size > left[0] - ID_KEY_SIZE:
             raise CorruptListpack(f"node {self.nodes} of the payload is no listpack")
-        if not node_well_formed(lp, elements, master, &facts):
+        if not node_well_formed(lp, size, master, &facts) or facts.old:
+            if well_formed(lp, size, &old) < 0 or old:
+                raise CorruptListpack(f"node {self.nodes} of the payload is no listpack")
             raise CorruptListpack(f"node {self.nodes} of the payload is not laid out as stream entries")
         if facts.dead:
             raise CorruptListpack(f"node {self.nodes} of the payload holds deleted entries")

@@ -460,7 +460,7 @@ cdef class Stream:
 
     def load_node(self, master: StreamID, listpack: bytes) -> None:
         """Add a node from outside behind the ones loaded before, after checking every byte of it."""
-        self.log.adopt_node(master.id, listpack, False)
+        self.log.adopt_node(master.id, listpack)
 
     def load_state(self, length: int, last_id: StreamID, max_deleted_id: StreamID, entries_added: int) -> None:
         """End the loading of nodes: the counters that go with them, which must not contradict them.

@@ -90,20 +90,13 @@ def verify_checksum(source: bytes | bytearray | memoryview) -> bool:
     return check_sum(view, body)
 
 
-def is_whole(source: bytes | bytearray | memoryview) -> bool:
-    """Tell whether a buffer is a whole file and nothing else, by its checksum; without one, nobody knows."""
-    try:
-        return verify_checksum(source)
-    except CorruptPayload:
-        return False
-
-
-def check_sum(view: memoryview, body: int) -> bool:
-    """Compare the checksum behind the first `body` bytes with theirs; False: it was not computed."""
+def check_sum(view: memoryview, body: int, computed: int | None = None) -> bool:
+    """Compare the checksum behind the first `body` bytes with theirs, unless it is known; False: there is none."""
     (stored,) = CHECKSUM.unpack_from(view, body)
     if stored == 0:
         return False
-    computed = crc64(view[:body])
+    if computed is None:
+        computed = crc64(view[:body])
     if stored != computed:
         raise WrongChecksum(
             f"offset {body}: expected CRC {computed:016x} of the bytes before, found {stored:016x}; the file is damaged"

@@ -5,7 +5,7 @@
         match record:
             case LoadedKey(): …
             case Skipped(): log.warning(str(record))
-    # only now are the keys known to be what was saved, unless `trust_own` has asked for that first
+    # only now are the keys known to be what was saved
 
 What we cannot hold is passed over and told, never left out silently. What cannot even be passed over, because its
 length is not known, ends the reading: so does whatever is wrong. No declared size is believed, and nothing is read
@@ -13,9 +13,12 @@ behind the end of the buffer.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from threading import Thread
 from typing import Final, NamedTuple, NoReturn
 
 from headrace.core.entry_log import NodeLimits
+from headrace.formats.crc64 import crc64
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.hash_value import TIMED_HASH_TYPES, TimedHash, read_timed_hash
 from headrace.formats.module_value import (
@@ -29,10 +32,8 @@ from headrace.formats.rdb_file import (
     CHECKSUM,
     FIRST_CHECKSUM_VERSION,
     HEADER_SIZE,
-    OWN_FIELD,
     Opcode,
     check_sum,
-    is_whole,
     read_version,
 )
 from headrace.formats.rdb_primitives import RdbReader
@@ -40,6 +41,7 @@ from headrace.formats.values import Value, read_value
 
 _FIRST_OPCODE: Final = int(min(Opcode))
 _SHOWN: Final = 60
+_LARGE: Final = 1 << 20  # bytes from which on a thread pays
 _NO_END: Final = {
     MODULE_4_0_RC: "a module's value as release candidates of Redis 4.0 wrote it",
     Opcode.HASH_TEMPLATE: "a template of hashes, which Redis 8.10 writes; turn off hash templates there and save again",
@@ -78,11 +80,11 @@ class RdbFileReader:
     """The keys of a file, in its order; to be walked once.
 
     `limits` are for the nodes of streams that grow later. `now_ms` says which fields of hashes have expired. The
-    checksum is compared at the end, unless verify_checksum has been asked before: `verify=False`. With `trust_own` it
-    is compared at the beginning, and where it matches and we have written the file, the nodes of streams are taken as
-    they are: to check each byte of them once more takes as long as all the rest. Bytes behind the end are refused,
-    unless the file is a `preamble` that an append-only file goes on after. `start` is a `position` between two records,
-    to read on from there; the keys are then said to be of database 0 until the next one is chosen.
+    checksum is compared at the end, unless verify_checksum has been asked before: `verify=False`. A checksum that
+    matches proves nothing about who wrote the file, because anyone can compute it: every value is checked, whoever the
+    file says has written it. Bytes behind the end are refused, unless the file is a `preamble` that an append-only file
+    goes on after. `start` is a `position` between two records, to read on from there; the keys are then said to be of
+    database 0 until the next one is chosen.
     """
 
     def __init__(
@@ -93,7 +95,6 @@ class RdbFileReader:
         now_ms: int = 0,
         verify: bool = True,
         preamble: bool = False,
-        trust_own: bool = False,
         start: int = HEADER_SIZE,
     ) -> None:
         self.version = read_version(source)
@@ -102,8 +103,7 @@ class RdbFileReader:
         self._reader = RdbReader(source, start)
         self._limits = limits
         self._now_ms = now_ms
-        self._whole = trust_own and is_whole(source)
-        self._verify = verify and not self._whole
+        self._checksum = _ConcurrentChecksum(self._reader.source) if verify else None
         self._preamble = preamble
         self._db = 0
 
@@ -156,7 +156,6 @@ class RdbFileReader:
         if code == Opcode.AUX:
             field, value = reader.strings(2)
             self.aux[field] = value
-            reader.own = self._whole and OWN_FIELD in self.aux
         elif code == Opcode.SELECT:
             self._db = reader.length()
         elif code == Opcode.RESIZE:
@@ -206,12 +205,40 @@ class RdbFileReader:
             if reader.remaining < CHECKSUM.size:
                 reader.refuse_overrun("the checksum of the file")
             reader.raw(CHECKSUM.size)
-            if self._verify:
-                check_sum(reader.source, body)
+            if self._checksum is not None:
+                check_sum(reader.source, body, self._checksum.of_first(body))
         if reader.remaining and not self._preamble:
             raise CorruptPayload(
                 f"offset {reader.position}: expected the end of the file, but {reader.remaining} bytes follow"
             )
+
+
+class _ConcurrentChecksum:
+    """The checksum of a large file, computed by a thread while its values are read.
+
+    A file nearly always ends with its snapshot. Where something follows it, the work was in vain and is done again. For
+    three million entries in 39 MB the thread saves 20 ms of 160, which is what checking every node takes.
+    """
+
+    def __init__(self, source: memoryview) -> None:
+        self._body = len(source) - CHECKSUM.size
+        self._result: int | None = None
+        self._thread: Thread | None = None
+        if self._body >= _LARGE:
+            thread = Thread(target=self._compute, args=(source,), daemon=True)
+            with suppress(RuntimeError):  # the system allows no more threads
+                thread.start()
+                self._thread = thread
+
+    def _compute(self, source: memoryview) -> None:
+        self._result = crc64(source[: self._body])
+
+    def of_first(self, size: int) -> int | None:
+        """Return the checksum of so many bytes; None where it was not computed."""
+        if self._thread is None or size != self._body:
+            return None
+        self._thread.join()
+        return self._result
 
 
 def _shown(text: bytes) -> str:

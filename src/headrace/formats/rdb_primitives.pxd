@@ -15,7 +15,6 @@ cdef class RdbReader:
     cdef const byte_t *data
     cdef size_t size
     cdef size_t at
-    cdef public bint own        # the bytes are known to be what we wrote, to the last one
 
     cdef int skip(self, size_t size, str expected) except -1
     cdef bytes take(self, size_t size)

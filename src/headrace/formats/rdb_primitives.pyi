@@ -7,7 +7,6 @@ INT32: int
 LZF: int
 
 class RdbReader:
-    own: bool
     def __init__(self, source: bytes | bytearray | memoryview, position: int = 0) -> None: ...
     @property
     def source(self) -> memoryview: ...

@@ -50,17 +50,15 @@ def write_nodes(writer: RdbWriter, stream: Stream, old_backlens: bool) -> None:
 
 
 def read_nodes(reader: RdbReader, stream: Stream) -> None:
-    """Read the nodes into a stream that has none; each is checked to the last byte, unless it is our own."""
+    """Read the nodes into a stream that has none; each is checked to the last byte."""
     cdef RdbReader source = reader
     cdef EntryLog log = stream.log
     cdef uint64_t left = source.take_number()
     cdef bytes master, listpack
-    cdef bint known
     while left > 0:
         left -= 1
         master = source.take_string()
         if len(master) != ID_KEY_SIZE:
             raise CorruptPayload(f"offset {source.at}: expected an ID of {ID_KEY_SIZE} bytes before, not {len(master)}")
         listpack = source.take_string()
-        known = source.own and len(listpack) <= SMALLEST_AMBIGUOUS
-        log.adopt_node(read_key(<const byte_t *>master), listpack, known)
+        log.adopt_node(read_key(<const byte_t *>master), listpack)

@@ -109,7 +109,7 @@ class Loader:
         loaded = self.loaded
         try:
             limits = self._engine.node_limits
-            reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True, trust_own=True)
+            reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True)
             for record in reader:
                 if isinstance(record, Skipped):
                     loaded.skipped.append(record)
