@@ -43,7 +43,7 @@ def test_one_reading_has_streams_groups_and_consumers(server: redis.Redis) -> No
 def test_rates_are_what_happened_between_two_readings(server: redis.Redis) -> None:
     fill(server)
     before = take_reading(server, "*", None)
-    before.taken -= 10  # seconds
+    before.taken_at -= 10  # seconds
     for number in range(30):
         server.xadd("devmsg", {"n": number})
     server.xreadgroup("workers", "ann", {"devmsg": ">"}, count=20)

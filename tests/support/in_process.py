@@ -59,7 +59,11 @@ class InProcess(InProcessClient):
         return InProcessClient(self.engine)
 
     def set_clock(self, now_ms: int) -> None:
-        """Let it be this time from now on, without anything noticing yet."""
+        """Let it be this time from now on, by both clocks, without anything noticing yet."""
+        self.engine.clock = self.engine.steady_clock = lambda: now_ms
+
+    def set_unix_time(self, now_ms: int) -> None:
+        """Let somebody set the machine's clock: no time passes."""
         self.engine.clock = lambda: now_ms
 
     def take_effects(self) -> list[Effect]:

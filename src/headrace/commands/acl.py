@@ -206,7 +206,7 @@ def _reply_entry(call: Call, entry: Entry) -> None:
         reply.bulk(name)
         reply.bulk(text)
     reply.bulk(b"age-seconds")
-    reply.double((call.now_ms - entry.updated_ms) / 1000)
+    reply.double(max(call.now_ms - entry.updated_ms, 0) / 1000)
     reply.bulk(b"client-info")
     reply.bulk(entry.client)
     for name, number in (

@@ -41,7 +41,7 @@ def _human(size: int) -> str:
 
 def _server(engine: Engine) -> Fields:
     now_us = time.time_ns() // 1000
-    uptime_s = max(engine.unix_ms() - engine.started_ms, 0) // 1000
+    uptime_s = (engine.steady_ms() - engine.steady_started_ms) // 1000
     system = platform.uname()
     yield "redis_version", REDIS_VERSION.decode()
     yield "headrace_version", headrace.__version__
@@ -124,7 +124,7 @@ def _persistence(engine: Engine) -> Fields:
     yield from engine.persistence.fields()
     progress = engine.persistence.progress
     if progress is not None:
-        seconds = max(engine.unix_ms() - engine.started_ms, 1) / 1000
+        seconds = max(engine.steady_ms() - engine.steady_started_ms, 1) / 1000
         yield "loading_start_time", engine.started_ms // 1000
         yield "loading_total_bytes", progress.total
         yield "loading_loaded_bytes", progress.done

@@ -110,7 +110,7 @@ def restore(call: Call) -> None:
         if not options.absolute:
             call.emit([*call.argv[:2], b"%d" % expires_ms, *call.argv[3:], b"ABSTTL"])
     if options.idle_s is not None:
-        call.db.note_access(key, call.now_ms // 1000 - options.idle_s)
+        call.db.note_access(key, call.engine.second - options.idle_s)
     call.touch(key)
     call.notify(Event.GENERIC, b"restore", key)
     announce_replaced(call, call.db, key, former, value)

@@ -70,6 +70,8 @@ def waitaof(call: Call) -> None:
     if (reached < local or replicas) and call.may_block():
         call.client.awaited_position = target
         call.block([], DISK, timeout, False, call.argv)
+        if not reached:
+            call.engine.waiting.await_disk(call.client, target)
         return
     call.reply.array(2)
     call.reply.integer(reached)

@@ -211,6 +211,7 @@ cdef class Reading:
         cdef Py_ssize_t i
         cdef Py_ssize_t at
         cdef int64_t since
+        cdef int64_t remaining
         for i in range(self.streams):
             at = self.first_key + self.streams + i
             if argv[at] == b"$":
@@ -219,8 +220,11 @@ cdef class Reading:
         if self.claiming:
             since = self.oldest_pending if self.oldest_pending != -1 else call.now_ms
             if since <= LATEST - self.min_idle:
-                for key in keys:
-                    call.engine.waiting.remind(call.db, key, max(since + self.min_idle, call.now_ms + 1))
+                # Delivery times are Unix time. Where that is set, the engine lets us look again.
+                remaining = max(since + self.min_idle - call.now_ms, 1)
+                if remaining <= LATEST - call.engine.steady_now_ms:
+                    for key in keys:
+                        call.engine.waiting.remind(call.db, key, call.engine.steady_now_ms + remaining)
         return 0
 
     cdef bint exhausted(self):

@@ -42,7 +42,7 @@ cdef class Stream:
     cdef EntryLog log
     cdef RaxMap groups
     cdef public object producers
-    cdef public int64_t accessed_s      # Unix time in seconds when its key was last looked at; the engine's note
+    cdef public int64_t accessed_s      # the second in which its key was last looked at; the engine's note
 
     cdef ID resolve_id(self, object request, uint64_t now_ms) except *
     cdef EntryCursor cursor(self, object start, object end, bint reverse)

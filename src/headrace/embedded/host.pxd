@@ -23,7 +23,7 @@ cdef class Host:
     cdef list later                     # functions to call before the lock is given back
     cdef readonly set lines             # that have not ended
     cdef readonly list idle             # lines of `call`, of which none waits for anything
-    cdef readonly int64_t alarm_ms      # Unix ms when the engine wants to ring; 0: never
+    cdef readonly int64_t alarm_ms      # ms of the steady clock when the engine wants to ring; 0: never
     cdef public object wake             # tells the keeper that its plans have changed
 
     cdef int enter(self) except -1

@@ -171,7 +171,7 @@ cdef class Host:
         try:
             if disk:
                 self.journal.completed()
-            if self.alarm_ms and self.engine.unix_ms() > self.alarm_ms:
+            if self.alarm_ms and self.engine.steady_ms() > self.alarm_ms:
                 self.alarm_ms = 0
                 ring(self.engine)
             if tick:

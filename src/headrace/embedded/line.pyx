@@ -32,7 +32,7 @@ cdef class Line:
         self.host = host
         self.inbox = []
         if not takes_bytes:             # the engine need not know it: it can be made by who holds the lock
-            self.client = Client(0, host.engine.databases[0], self, host.engine.unix_ms())
+            self.client = Client(0, host.engine.databases[0], self, host.engine.steady_ms())
             self.client.user = host.engine.users.default
             self.client.authenticated = True
             self.client.reply.protocol = 3

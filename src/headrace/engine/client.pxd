@@ -17,7 +17,9 @@ cdef class Wait:
     cdef readonly list keys             # each once
     cdef readonly bytes kind            # the type of value that can serve it: b"stream", b"list", …
     cdef readonly bint without_key      # to be woken when a key vanishes or changes its type, too
-    cdef readonly int64_t deadline      # Unix ms; 0: none
+    cdef readonly int64_t deadline      # ms of the steady clock; 0: none
+    cdef public object timer            # that ends the wait at its deadline; None: none does
+    cdef public object disk_timer       # that ends it when the disk has the effects it waits for; None: none does
     cdef readonly Database db
 
 
@@ -41,8 +43,8 @@ cdef class Client:
     cdef public bint closing            # close once what was replied has left
     cdef public bint no_evict
     cdef public bint no_touch
-    cdef public int64_t created_ms
-    cdef public int64_t active_ms       # when it last sent a command
+    cdef public int64_t created_ms      # by the steady clock
+    cdef public int64_t active_ms       # by the steady clock: when it last sent a command
     cdef public bytes last_command      # full name, in lower case; NULL: none yet, or none that exists
     cdef public uint64_t commands_run
     cdef public bint dirty              # has replies to flush

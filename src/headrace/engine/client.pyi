@@ -5,6 +5,7 @@ from headrace.engine.acl_rules import User
 from headrace.engine.channel import Channel
 from headrace.engine.command import Command
 from headrace.engine.keyspace import Database
+from headrace.engine.timers import Timer
 from headrace.protocol.reply import ReplyWriter
 
 class ReplyMode(IntEnum):
@@ -30,6 +31,8 @@ class Wait:
     def without_key(self) -> bool: ...
     @property
     def deadline(self) -> int: ...
+    timer: Timer | None
+    disk_timer: Timer | None
 
 @final
 class Client:
@@ -65,7 +68,7 @@ class Client:
     wait: Wait | None
     retrying: bool
     awaited_position: int
-    def __init__(self, id: int, db: Database, channel: Channel, now_ms: int) -> None: ...
+    def __init__(self, id: int, db: Database, channel: Channel, steady_ms: int) -> None: ...
     @property
     def id(self) -> int: ...
     @property

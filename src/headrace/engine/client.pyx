@@ -23,14 +23,14 @@ cdef class Wait:
 cdef class Client:
     """See the module."""
 
-    def __cinit__(self, uint64_t id, Database db, object channel, int64_t now_ms):
+    def __cinit__(self, uint64_t id, Database db, object channel, int64_t steady_ms):
         self.id = id
         self.db = db
         self.channel = channel
         self.reply = ReplyWriter()
         self.name = self.address = self.local_address = self.library_name = self.library_version = b""
         self.last_command = b"NULL"
-        self.created_ms = self.active_ms = now_ms
+        self.created_ms = self.active_ms = steady_ms
         self.watched = set()
 
     @property

@@ -25,7 +25,7 @@ def _flags_of(client: Client) -> str:
     return flags or "N"
 
 
-def describe(client: Client, now_ms: int, argument_bytes: int) -> bytes:
+def describe(client: Client, steady_ms: int, argument_bytes: int) -> bytes:
     """Describe a connection; `argument_bytes` are those of the command that it runs."""
     figures = client.channel.figures()
     queued = client.queue or []
@@ -38,8 +38,8 @@ def describe(client: Client, now_ms: int, argument_bytes: int) -> bytes:
         "laddr": client.local_address.decode(),
         "fd": figures.descriptor,
         "name": client.name.decode(),
-        "age": max(now_ms - client.created_ms, 0) // 1000,
-        "idle": max(now_ms - client.active_ms, 0) // 1000,
+        "age": max(steady_ms - client.created_ms, 0) // 1000,
+        "idle": max(steady_ms - client.active_ms, 0) // 1000,
         "flags": _flags_of(client),
         "db": client.db.number,
         "sub": len(held_by(client, Kind.CHANNEL)),

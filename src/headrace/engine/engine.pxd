@@ -20,10 +20,13 @@ cdef class Engine:
     cdef readonly str run_id            # of this run of this server
     cdef readonly object waiting        # WaitingRoom
     cdef public object clock            # None: the machine's; else a function that gives Unix ms
+    cdef public object steady_clock     # None: the machine's; else a function that gives ms and never goes back
     cdef uint64_t clock_ns              # monotonic: when the last command ended, or the batch began
     cdef int64_t wall_offset_ns         # what makes that Unix time
-    cdef readonly int64_t now_ms        # when the outermost command began
-    cdef readonly int64_t second        # of Unix time, as of the last tick: what accesses of keys are noted with
+    cdef readonly int64_t now_ms        # when the outermost command began, as Unix ms
+    cdef readonly int64_t steady_now_ms     # the same by the steady clock
+    cdef int64_t wall_lead_ms           # how much more the first showed than the second at the last tick
+    cdef readonly int64_t second        # by the steady clock, as of the last tick: what accesses of keys are noted with
     cdef readonly int event_classes     # of keyspace events that are published; 0: none
     cdef bint minds_misses              # the command that runs publishes that it found no key
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
@@ -48,10 +51,11 @@ cdef class Engine:
     cdef readonly Client loader         # who repeats them; None: nobody does
     cdef public bint over_memory
     cdef public bytes write_refusal     # why nothing can be written now; None: it can
-    cdef public int64_t paused_until    # Unix ms; 0: not paused
+    cdef public int64_t paused_until    # ms of the steady clock; 0: not paused
     cdef public bint paused_writes_only
     cdef readonly dict postponed        # clients whose request CLIENT PAUSE holds back, in the order they came
-    cdef readonly int64_t started_ms
+    cdef readonly int64_t started_ms    # Unix ms
+    cdef readonly int64_t steady_started_ms
     cdef readonly object latency        # LatencyMonitor
     cdef public object persistence      # what keeps the data when the process ends
     cdef uint64_t spike_ns              # commands from here on are latency spikes
@@ -80,4 +84,6 @@ cdef class Engine:
     cdef bint reads(self, Command command)
     cpdef int signal_key(self, Database db, bytes key) except -1
     cdef void read_clocks(self) noexcept
+    cdef int look_for_clock_step(self) except -1
     cpdef int64_t unix_ms(self)
+    cpdef int64_t steady_ms(self)

@@ -6,6 +6,8 @@
        then ── effects go to the sink, in order; waiting clients are served; replies are flushed by the host
 
 A command sees one moment: `now_ms` is read when the outermost command begins, and commands inside EXEC share it.
+There are two clocks. Unix time may be set, and stands in the data: IDs, delivery times, when a key expires. Whatever
+waits or lasts is measured by the steady clock, which nobody can set: deadlines, pauses, ages, rates.
 
 The effects of a command are what must be repeated to get the same data: the command itself where it is deterministic,
 else what its handler emitted instead. They are handed over once, after the command, wrapped in MULTI … EXEC where
@@ -46,6 +48,7 @@ from headrace.engine.waiting import WaitingRoom
 
 cdef enum:
     SPELLINGS = 4096            # how many ways to write command names are remembered
+    CLOCK_STEP_MS = 50          # from one tick to the next; what corrects a clock slowly does less than that
     EXPIRED_AT_ONCE = 1000      # keys of a database that one tick expires, so that no client waits long
 
 
@@ -87,7 +90,9 @@ cdef class Engine:
         self.scripts = Scripts(self)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
-        self.second = self.now_ms // 1000
+        self.steady_now_ms = self.steady_started_ms = self.steady_ms()
+        self.wall_lead_ms = self.now_ms - self.steady_now_ms
+        self.second = self.steady_now_ms // 1000
         config.watch("stream-node-max-bytes", self.limits_changed)
         config.watch("stream-node-max-entries", self.limits_changed)
         for name in ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"):
@@ -125,16 +130,21 @@ cdef class Engine:
         self.clock_ns = monotonic_ns()
         self.wall_offset_ns = now_ms * 1000000 + 500000 - <int64_t>self.clock_ns
         self.now_ms = now_ms
+        self.steady_now_ms = self.clock_ns // 1000000 if self.steady_clock is None else self.steady_clock()
 
     cpdef int64_t unix_ms(self):
         return wall_ms() if self.clock is None else self.clock()
+
+    cpdef int64_t steady_ms(self):
+        """Read the clock that nobody can set."""
+        return monotonic_ns() // 1000000 if self.steady_clock is None else self.steady_clock()
 
     # --- loading -----------------------------------------------------------------------------------------------
 
     def begin_loading(self) -> Client:
         """Let nobody but the client that this returns change data: it repeats what was written before."""
         self.loading = True
-        self.loader = Client(0, self.databases[0], None, self.unix_ms())
+        self.loader = Client(0, self.databases[0], None, self.steady_ms())
         self.loader.authenticated = True
         return self.loader
 
@@ -170,7 +180,7 @@ cdef class Engine:
     def connect(self, channel) -> Client:
         """Welcome a client; the channel is the host's side of it."""
         self.next_client_id += 1
-        client = Client(self.next_client_id, self.databases[0], channel, self.unix_ms())
+        client = Client(self.next_client_id, self.databases[0], channel, self.steady_ms())
         self.users.welcome(client)
         self.clients[client.id] = client
         self.stats.connections += 1
@@ -230,7 +240,9 @@ cdef class Engine:
             return 0
         if self.clock is None:
             self.now_ms = (<int64_t>self.clock_ns + self.wall_offset_ns) // 1000000
-        client.active_ms = self.now_ms
+        if self.steady_clock is None:
+            self.steady_now_ms = self.clock_ns // 1000000
+        client.active_ms = self.steady_now_ms
         if self.paused_until and must_wait(self, client, command):
             client.postponed = argv
             self.postponed[client] = None
@@ -538,8 +550,9 @@ cdef class Engine:
         if self.busy is not None:
             return                      # nothing changes below a command that is not over
         self.read_clocks()
-        self.second = self.now_ms // 1000
-        self.stats.sample_rates(self.now_ms)
+        self.second = self.steady_now_ms // 1000
+        self.stats.sample_rates(self.steady_now_ms)
+        self.look_for_clock_step()
         # While data is loading, a key whose time has come may be one that is still to be changed.
         for db in self.databases if self.active_expiry and not self.loading else ():
             if not self.paused_until:
@@ -552,10 +565,19 @@ cdef class Engine:
                 if type(value) is not Stream or not len(value.producers):
                     db.producing.discard(key)
         if self.staging.batches:
-            self.staging.expire(self.now_ms - 1000 * self.config["headrace-stage-ttl"])
+            self.staging.expire(self.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
         if self.ready:
             serve_waiting(self)
         self.flush_clients()
+
+    cdef int look_for_clock_step(self) except -1:
+        """Where Unix time was set, let those look again who wait for entries to be idle: idle times are Unix time."""
+        cdef int64_t lead = self.now_ms - self.steady_now_ms
+        if not -CLOCK_STEP_MS < lead - self.wall_lead_ms < CLOCK_STEP_MS:
+            for db, key in self.waiting.take_reminders():
+                self.signal_key(db, key)
+        self.wall_lead_ms = lead
+        return 0
 
     # --- messages and replies ----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ cdef class Database:
     cdef readonly set producing         # keys of streams that remember producers
     cdef list deadlines                 # heap of (Unix ms, key), some of them out of date
     cdef list slots                     # every key in a place that it keeps while it lives, for SCAN
-    cdef list accessed                  # when the key there was last looked at, in Unix s; a stream knows it itself
+    cdef list accessed                  # the second in which the key there was last looked at; a stream knows it itself
     cdef dict slot_of
     cdef list free_slots
 

@@ -73,7 +73,7 @@ cdef class Database:
         return 0
 
     cpdef int note_access(self, bytes key, int64_t second) except -1:
-        """A key that exists was looked at in a second of Unix time."""
+        """A key that exists was looked at in a second."""
         cdef object value = self.values[key]
         if type(value) is Stream:
             (<Stream>value).accessed_s = second

@@ -1,6 +1,6 @@
 """CLIENT PAUSE: commands that are held back until a time, and run then in the order they came.
 
-    engine.paused_until    Unix ms; 0: not paused. Asked for every command, so that it stands in the engine
+    engine.paused_until    ms of the steady clock; 0: not paused. Compared for every command
     engine.postponed       the clients whose request waits; each has it in `client.postponed`
 
 Of two pauses, the longer and the stricter counts.
@@ -20,7 +20,7 @@ CHANGES = Flag.WRITE | Flag.MAY_REPLICATE
 
 def pause(engine: "Engine", until_ms: int, *, writes_only: bool) -> None:
     """Hold commands back up to a time."""
-    if engine.paused_until <= engine.now_ms:
+    if engine.paused_until <= engine.steady_now_ms:
         engine.paused_writes_only = writes_only
     engine.paused_writes_only = engine.paused_writes_only and writes_only
     engine.paused_until = max(engine.paused_until, until_ms)
@@ -29,7 +29,7 @@ def pause(engine: "Engine", until_ms: int, *, writes_only: bool) -> None:
 
 def must_wait(engine: "Engine", client: "Client", command: "Command") -> bool:
     """Tell whether a pause holds a command back."""
-    if engine.now_ms >= engine.paused_until:
+    if engine.steady_now_ms >= engine.paused_until:
         return False
     if not engine.paused_writes_only or command.flags & CHANGES:
         return True
@@ -40,7 +40,7 @@ def unpause(engine: "Engine") -> None:
     """End a pause; what it held back runs as soon as the command that ends it is over."""
     engine.paused_until = 0
     if engine.postponed:
-        engine.waiting.wake_at(engine.now_ms)
+        engine.waiting.wake_at(engine.steady_now_ms)
 
 
 def run_postponed(engine: "Engine") -> None:

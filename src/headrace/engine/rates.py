@@ -13,10 +13,10 @@ class Rates:
     def __init__(self) -> None:
         self._samples: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_SAMPLES)
 
-    def sample(self, now_ms: int, counters: tuple[int, ...]) -> None:
+    def sample(self, steady_ms: int, counters: tuple[int, ...]) -> None:
         """Note what the counters are by now."""
-        if not self._samples or now_ms - self._samples[-1][0] >= _INTERVAL_MS:
-            self._samples.append((now_ms, counters))
+        if not self._samples or steady_ms - self._samples[-1][0] >= _INTERVAL_MS:
+            self._samples.append((steady_ms, counters))
 
     def per_second(self, counter: int) -> float:
         """Say how fast a counter grows."""

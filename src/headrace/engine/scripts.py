@@ -277,7 +277,7 @@ class Run:
         self.has_written = False
         self.killed = False
         self.last_error = b""  # of the commands that it ran
-        self.client = client = Client(caller.id, call.db, caller.channel, call.now_ms)
+        self.client = client = Client(caller.id, call.db, caller.channel, call.engine.steady_now_ms)
         client.user = caller.user
         client.authenticated = True
         client.executing = True  # nothing waits in here

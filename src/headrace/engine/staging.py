@@ -46,7 +46,7 @@ BatchName = tuple[int, bytes, bytes, int]
 
 @dataclass
 class StagedBatch:
-    """The parts of one batch, and when the last of them came, as Unix ms."""
+    """The parts of one batch, and when the last of them came, in ms of the steady clock."""
 
     parts: dict[int, StagedPart] = field(default_factory=dict)
     touched_ms: int = 0
@@ -64,7 +64,7 @@ class Staging:
         self.batches: dict[BatchName, StagedBatch] = {}
         self.bytes = 0
 
-    def add(self, name: BatchName, partition: int, payload: Packed, offset: int | None, now_ms: int) -> StagedPart:
+    def add(self, name: BatchName, partition: int, payload: Packed, offset: int | None, steady_ms: int) -> StagedPart:
         """Append a payload to a part; with an offset, in place of whatever lies behind so many entries."""
         batch = self.batches.get(name) or StagedBatch()
         part = batch.parts.get(partition) or StagedPart()
@@ -73,7 +73,7 @@ class Staging:
         part.payloads.append(payload)
         self.bytes += len(payload.payload)
         batch.parts[partition] = part
-        batch.touched_ms = now_ms
+        batch.touched_ms = steady_ms
         self.batches[name] = batch
         return part
 

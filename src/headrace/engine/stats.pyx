@@ -48,9 +48,9 @@ cdef class Stats:
         while len(self.slow_log) > self.slow_most:
             self.slow_log.pop()
 
-    def sample_rates(self, now_ms: int) -> None:
+    def sample_rates(self, steady_ms: int) -> None:
         """Look at the counters from which the rates of INFO are taken, some ten times a second."""
-        self.rates.sample(now_ms, (self.commands, self.bytes_in, self.bytes_out))
+        self.rates.sample(steady_ms, (self.commands, self.bytes_in, self.bytes_out))
 
     def reset(self) -> None:
         """Begin to count again; the slow log stays."""

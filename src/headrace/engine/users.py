@@ -129,7 +129,7 @@ class Users:
             what,
             context=context,
             user=user,
-            client=describe(client, now_ms, sum(map(len, argv))).strip(),
+            client=describe(client, self._engine.steady_now_ms, sum(map(len, argv))).strip(),
             now_ms=now_ms,
             most=self._engine.config["acllog-max-len"],
         )

@@ -1,20 +1,23 @@
 """Clients that wait: for keys, with or without a deadline. No polling, and no task for each.
 
     database.waiting   key ─► { client: None, … }       first come, first served
-    alarms             heap of (when, number, what)     deadlines, keys to look at again, and None: the engine's own
+    timers             deadlines, keys to look at again, and the room itself: the engine rings for its own sake
+    disk_waits         positions of the effects that clients wait for, the first to be reached on top
 
 A write marks its key ready; when its command is over, the engine lets the waiting clients of that key run their command
 again, each once. One that finds nothing waits on, behind the others, but with the deadline that it had. The host is
 told through `set_alarm` when the next moment is at which something is due, and calls `ring` then.
+
+Every time here is of the steady clock (`engine.steady_ms`), which nobody can set. A client that is served or leaves
+takes its timers with it.
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
-from itertools import count
 from typing import TypeAlias
 
 from headrace.engine.client import Client, Wait
 from headrace.engine.keyspace import Database
+from headrace.engine.timers import Timer, TimerHeap
 
 # What WAIT and WAITAOF wait for; every other kind but the next is a type of value.
 REPLICAS = b"replicas"
@@ -22,7 +25,7 @@ DISK = b"disk"
 # What a client waits for that has not found its password several times: the answer.
 FAILED_LOGIN = b"failed-login"
 
-Alarmed: TypeAlias = Client | tuple[Database, bytes] | None
+KeyOfDatabase: TypeAlias = tuple[Database, bytes]
 
 
 class WaitingRoom:
@@ -31,80 +34,108 @@ class WaitingRoom:
     def __init__(self) -> None:
         self.clients: dict[Client, None] = {}
         self.set_alarm: Callable[[int], None] = lambda _: None
-        self._alarms: list[tuple[int, int, Alarmed]] = []
-        self._numbers = count()
-        self._next_alarm = 0
-        self._key_alarms: dict[tuple[Database, bytes], int] = {}
+        self.timers = TimerHeap()  # of clients, keys of databases, and this room
+        self.disk_waits = TimerHeap()  # of clients
+        self._alarm_ms: int | None = None
+        self._reminders: dict[KeyOfDatabase, Timer] = {}
+        self._engine_timer: Timer | None = None
 
     # --- coming and going ------------------------------------------------------------------------------------------
 
     def enter(self, client: Client, wait: Wait) -> None:
-        """Queue a client at the end of each of its keys."""
-        again = client.wait is not None
-        self._unqueue(client)
+        """Queue a client at the end of each of its keys; one that waits already keeps its deadline."""
+        former = client.wait
+        if former is not None:
+            self._unqueue(client, former)
+            wait.timer, former.timer = former.timer, None
+        elif wait.deadline:
+            wait.timer = self._add(wait.deadline, client)
         client.wait = wait
         self.clients[client] = None
         for key in wait.keys:
             wait.db.waiting.setdefault(key, {})[client] = None
-        if wait.deadline and not again:
-            self._push(wait.deadline, client)
+
+    def await_disk(self, client: Client, position: int) -> None:
+        """Have a client that waits run its command again when the disk has the effects up to a position."""
+        if client.wait is not None:
+            client.wait.disk_timer = self.disk_waits.add(position, client)
+
+    def reached_by_disk(self, position: int) -> list[Client]:
+        """Take the clients whose effects are on disk, now that those up to a position are."""
+        clients: list[Client] = []
+        while (client := self.disk_waits.pop_due(position)) is not None:
+            clients.append(client)
+        return clients
 
     def leave(self, client: Client) -> None:
         """Let a client go, served or not."""
-        if client.wait is not None:
-            self._unqueue(client)
+        wait = client.wait
+        if wait is not None:
+            self._unqueue(client, wait)
+            if wait.timer is not None:
+                self.timers.remove(wait.timer)
+                wait.timer = None
             client.wait = None
             self.clients.pop(client, None)
 
-    def _unqueue(self, client: Client) -> None:
-        wait = client.wait
-        if wait is None:
-            return
+    def _unqueue(self, client: Client, wait: Wait) -> None:
+        if wait.disk_timer is not None:
+            self.disk_waits.remove(wait.disk_timer)
+            wait.disk_timer = None
         for key in wait.keys:
             queue = wait.db.waiting.get(key)
             if queue is not None:
                 queue.pop(client, None)
                 if not queue:
                     del wait.db.waiting[key]
+                    reminder = self._reminders.pop((wait.db, key), None)
+                    if reminder is not None:
+                        self.timers.remove(reminder)
 
     # --- time ------------------------------------------------------------------------------------------------------
 
     def remind(self, db: Database, key: bytes, when_ms: int) -> None:
-        """Have a key looked at again at a time; the earliest one asked for counts."""
-        known = self._key_alarms.get((db, key))
-        if known is None or when_ms < known:
-            self._key_alarms[db, key] = when_ms
-            self._push(when_ms, (db, key))
+        """Have a key that somebody waits for looked at again at a time; the earliest one asked for counts."""
+        known = self._reminders.get((db, key))
+        if known is None or when_ms < known.due:
+            if known is not None:
+                self.timers.remove(known)
+            self._reminders[db, key] = self._add(when_ms, (db, key))
+
+    def take_reminders(self) -> list[KeyOfDatabase]:
+        """Take all keys to be looked at again, whatever their time."""
+        for timer in self._reminders.values():
+            self.timers.remove(timer)
+        keys = list(self._reminders)
+        self._reminders.clear()
+        return keys
 
     def wake_at(self, when_ms: int) -> None:
-        """Have the engine ring at a time, whoever waits."""
-        self._push(when_ms, None)
+        """Have the engine ring at a time, whoever waits; the last one asked for counts."""
+        if self._engine_timer is not None:
+            self.timers.remove(self._engine_timer)
+        self._engine_timer = self._add(when_ms, self)
 
-    def _push(self, when_ms: int, what: Alarmed) -> None:
-        heappush(self._alarms, (when_ms, next(self._numbers), what))
-        self._arm()
+    def _add(self, when_ms: int, target: object) -> Timer:
+        timer = self.timers.add(when_ms, target)
+        if self._alarm_ms is None or when_ms < self._alarm_ms:
+            self._alarm_ms = when_ms
+            self.set_alarm(when_ms)
+        return timer
 
-    def _arm(self) -> None:
-        when = self._alarms[0][0] if self._alarms else 0
-        if when != self._next_alarm:
-            self._next_alarm = when
-            if when:
-                self.set_alarm(when)
-
-    def due(self, now_ms: int) -> tuple[list[Client], list[tuple[Database, bytes]]]:
+    def due(self, now_ms: int) -> tuple[list[Client], list[KeyOfDatabase]]:
         """Take what is due: clients whose time is up, and keys to look at again."""
         clients: list[Client] = []
-        keys: list[tuple[Database, bytes]] = []
-        while self._alarms and self._alarms[0][0] <= now_ms:
-            when, _, what = heappop(self._alarms)
-            if isinstance(what, Client):
-                if what.wait is not None and what.wait.deadline == when:
-                    clients.append(what)
-            elif what is not None and self._key_alarms.get(what) == when:
-                del self._key_alarms[what]
-                keys.append(what)
-        self._next_alarm = 0
-        self._arm()
+        keys: list[KeyOfDatabase] = []
+        while (target := self.timers.pop_due(now_ms)) is not None:
+            if isinstance(target, Client):
+                clients.append(target)
+            elif isinstance(target, tuple):
+                del self._reminders[target]
+                keys.append(target)
+        self._alarm_ms = self.timers.first_due
+        if self._alarm_ms is not None:
+            self.set_alarm(self._alarm_ms)
         return clients, keys
 
     # --- figures ---------------------------------------------------------------------------------------------------

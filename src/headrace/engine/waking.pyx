@@ -64,10 +64,15 @@ def retry(engine: Engine, client: Client) -> None:
 
 
 def disk_has_more(engine: Engine) -> None:
-    """Let those look again who wait for the disk."""
+    """Let those look again whose effects are on disk by now."""
     cdef Client client
-    for client in [client for client in engine.waiting.clients if client.wait.kind == DISK]:
-        retry(engine, client)
+    if engine.persistence.appends:
+        clients = engine.waiting.reached_by_disk(engine.persistence.synced)
+    else:                           # nobody will be served by it any more
+        clients = [client for client in engine.waiting.clients if client.wait.kind == DISK]
+    for client in clients:
+        if client.wait is not None:
+            retry(engine, client)
     if engine.depth == 0:           # else a command goes on, and its client's turn to be flushed comes later
         engine.flush_clients()
 
@@ -77,12 +82,11 @@ cpdef int ring(Engine engine) except -1:
     if engine.busy is not None:
         return 0                    # the end of that will ring
     engine.read_clocks()
-    if (engine.paused_until or engine.postponed) and engine.now_ms >= engine.paused_until:
+    if (engine.paused_until or engine.postponed) and engine.steady_now_ms >= engine.paused_until:
         run_postponed(engine)
-    clients, keys = engine.waiting.due(engine.now_ms)
+    clients, keys = engine.waiting.due(engine.steady_now_ms)
     for client in clients:
-        # One that was served and waits again with the same deadline is due twice.
-        if client.wait is not None and 0 < client.wait.deadline <= engine.now_ms:
+        if client.wait is not None and 0 < client.wait.deadline <= engine.steady_now_ms:
             release(engine, client, None)
     for db, key in keys:
         engine.signal_key(db, key)

@@ -71,7 +71,7 @@ cdef class Connection:
     cdef bint disowned                  # the end: what was held was never sent
     cdef bint broken                    # a protocol error, or the end: no more requests are taken
     cdef bint congested                 # replies pile up
-    cdef int64_t soft_since             # Unix ms since when they exceed the soft limit; 0: they do not
+    cdef int64_t soft_since             # ms of the steady clock since when they exceed the soft limit; 0: they do not
 
     def __init__(self, engine: Engine, journal: Journal, host, limits: Limits):
         self.engine = engine
@@ -112,7 +112,7 @@ cdef class Connection:
         if client is None:
             return
         self.engine.stats.bytes_in += nbytes
-        client.active_ms = self.engine.now_ms
+        client.active_ms = self.engine.steady_now_ms
         if self.parser.buffered() > self.limits.query_buffer:
             self.break_off()
             self.host.sent_too_much(client)
@@ -331,8 +331,8 @@ cdef class Connection:
         unread = self.transport.get_write_buffer_size()
         if soft and unread > soft:
             if not self.soft_since:
-                self.soft_since = self.engine.now_ms
-            too_much = self.engine.now_ms - self.soft_since > soft_ms
+                self.soft_since = self.engine.steady_now_ms
+            too_much = self.engine.steady_now_ms - self.soft_since > soft_ms
         else:
             self.soft_since = 0
         if too_much or (hard and unread > hard):

@@ -275,7 +275,7 @@ class Server:
         """Ring when a moment is over. Should a timer be early, ringing finds nothing due and sets the alarm again."""
         if self._alarm is not None:
             self._alarm.cancel()
-        delay_ms = max(when_ms - self.engine.unix_ms(), 0) + 1
+        delay_ms = max(when_ms - self.engine.steady_ms(), 0) + 1
         self._alarm = self._loop.call_later(delay_ms / 1000, ring, self.engine)
 
     def _tick(self) -> None:
@@ -286,9 +286,9 @@ class Server:
         self._check_memory()
         for connection in list(self._congested):
             connection.bear_congestion()
-        if self.config["timeout"] and self.engine.now_ms - self._idle_checked_ms >= 1000:
-            self._idle_checked_ms = self.engine.now_ms
-            self._close_idle(self.engine.now_ms - self.config["timeout"] * 1000)
+        if self.config["timeout"] and self.engine.steady_now_ms - self._idle_checked_ms >= 1000:
+            self._idle_checked_ms = self.engine.steady_now_ms
+            self._close_idle(self.engine.steady_now_ms - self.config["timeout"] * 1000)
 
     def _close_idle(self, since_ms: int) -> None:
         for connection in list(self._connections):
@@ -301,8 +301,8 @@ class Server:
     def _check_memory(self) -> None:
         limit = self.config["maxmemory"]
         over = bool(limit) and resident_bytes() > limit
-        if over and self.engine.now_ms - self._freed_ms >= _FREEING_MS:
-            self._freed_ms = self.engine.now_ms
+        if over and self.engine.steady_now_ms - self._freed_ms >= _FREEING_MS:
+            self._freed_ms = self.engine.steady_now_ms
             return_free_memory()
             over = resident_bytes() > limit
         self.engine.over_memory = over

@@ -36,6 +36,7 @@ from headrace.storage.notes import Notes
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
 
+_SAVE_RETRY_S: Final = 5.0  # after a snapshot failed
 _RETRY_S: Final = 0.5  # between two attempts to get the disk to take what it refused
 _FIRST_PATIENCE_S: Final = 60.0  # after an automatic rewrite failed; doubled each time up to …
 _LAST_PATIENCE_S: Final = 3600.0
@@ -95,7 +96,7 @@ class Store(Persistence):
         self._not_before = 0.0  # monotonic: no automatic rewrite until then
         self._size_after_rewrite = 0
         self._saving_dirty = 0
-        self._tried_save_s = 0
+        self._saved_at = self._tried_save_at = monotonic()  # when a snapshot was last written, or begun
         self._retried = 0.0
         self._disk_error = ""
         self._disk = directory.disk
@@ -110,7 +111,7 @@ class Store(Persistence):
         self.directory.remove_leftovers()
         recovered = yield from recover(self.engine, self.directory, self.config, self.notes)
         self._loaded = recovered
-        self.last_save_s = self._tried_save_s = int(time.time())
+        self._note_save()
         self.journal.set_policy(self.config["appendfsync"])
         if self.config["appendonly"]:
             with explained("write to", self.directory.append_directory):
@@ -223,8 +224,8 @@ class Store(Persistence):
 
     def _save_is_due(self) -> bool:
         dirty = self.engine.dirty
-        since_s = int(time.time()) - self.last_save_s
-        if self._snapshots.failed and time.time() - self._tried_save_s < 5:
+        since_s = monotonic() - self._saved_at
+        if self._snapshots.failed and monotonic() - self._tried_save_at < _SAVE_RETRY_S:
             return False
         if self.engine.write_refusal is _SNAPSHOTS_FAIL:
             return True
@@ -237,7 +238,7 @@ class Store(Persistence):
 
     def _start_save(self) -> None:
         self._saving_dirty = self.engine.dirty
-        self._tried_save_s = int(time.time())
+        self._tried_save_at = monotonic()
         temporary = self.directory.path / temporary_name("bgsave")
         self._saving = self._spawn(
             lambda report: write_snapshot(self.engine, self._disk, temporary, is_base=False, report=report)
@@ -257,10 +258,15 @@ class Store(Persistence):
             self._snapshot_written(outcome.seconds, outcome.copied_bytes)
 
     def _snapshot_written(self, seconds: float, copied_bytes: int = 0) -> None:
-        self.last_save_s = int(time.time())
+        self._note_save()
         self._snapshots.add(Outcome("", copied_bytes, seconds))
         self._refuse_or_allow()
         self.notes.notice("DB saved on disk")
+
+    def _note_save(self) -> None:
+        """The data is on disk: Unix time is what LASTSAVE tells, save points count by the steady clock."""
+        self.last_save_s = int(time.time())
+        self._saved_at = monotonic()
 
     def _snapshot_failed(self, error: str) -> None:
         self._snapshots.failed = True

@@ -90,7 +90,7 @@ class Process:
             config.load(name, [value])
         self.disk = disk
         self.engine = Engine(config, TABLE)
-        self.engine.clock = lambda: clock.now_ms
+        self.engine.clock = self.engine.steady_clock = lambda: clock.now_ms
         self.engine.failure_hook = _raise
         self.journal = Journal(disk, background=False)
         self.journal.room = ROOM

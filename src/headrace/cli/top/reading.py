@@ -85,7 +85,8 @@ class ServerReading:
     clients: int
     memory_bytes: int
     commands_per_s: int
-    taken: float
+    taken: float  # Unix seconds
+    taken_at: float  # seconds of a clock that nobody sets
     streams: list[StreamReading] = field(default_factory=list)
     more_streams: bool = False
 
@@ -93,6 +94,7 @@ class ServerReading:
         """Tell it to a program."""
         told = asdict(self)
         told["time"] = round(told.pop("taken"), 3)
+        del told["taken_at"]
         for stream, written in zip(self.streams, told["streams"], strict=True):
             written.update(out_per_s=stream.out_per_s, lag=stream.lag, pending=stream.pending)
         return told
@@ -110,6 +112,7 @@ def take_reading(client: redis.Redis, pattern: str, before: ServerReading | None
         memory_bytes=int(info.get("used_memory", 0)),
         commands_per_s=int(info.get("instantaneous_ops_per_sec", 0)),
         taken=time.time(),
+        taken_at=time.monotonic(),
         more_streams=len(keys) > MOST_STREAMS,
     )
     reading.streams = _read_streams(client, sorted(keys)[:MOST_STREAMS])
@@ -194,7 +197,7 @@ def _refuse_unless_gone(error: redis.ResponseError) -> None:
 
 
 def _compare(reading: ServerReading, before: ServerReading) -> None:
-    seconds = reading.taken - before.taken
+    seconds = reading.taken_at - before.taken_at
     earlier = {stream.name: stream for stream in before.streams}
     for stream in reading.streams:
         old = earlier.get(stream.name)
