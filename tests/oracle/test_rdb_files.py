@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.formats.rdb_file import verify_checksum
@@ -42,7 +43,7 @@ def recorded(value: Value) -> dict[str, Any]:
         return {"type": "string", "value": value.decode()}
     if isinstance(value, deque):
         return {"type": "list", "value": [element.decode() for element in value]}
-    if isinstance(value, set):
+    if isinstance(value, MemberSet):
         return {"type": "set", "value": sorted(member.decode() for member in value)}
     if isinstance(value, dict):
         return {"type": "hash", "value": {field.decode(): text.decode() for field, text in value.items()}}

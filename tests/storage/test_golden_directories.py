@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
@@ -56,7 +57,7 @@ def shown(value: object) -> Any:
         return text(value)
     if isinstance(value, deque):
         return [text(element) for element in value]
-    if isinstance(value, set):
+    if isinstance(value, MemberSet):
         return sorted(map(text, value))
     if isinstance(value, dict):
         return {text(field): text(content) for field, content in value.items()}

@@ -7,8 +7,9 @@ from headrace.commands.arguments import add_floats, add_integers, read_increment
 from headrace.commands.held import hash_at, note_change, settle_removal
 from headrace.commands.picking import pick, pick_one, read_picks
 from headrace.commands.replies import reply_text, reply_texts
-from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan, reply_whole_scan
+from headrace.commands.scanning import comes_whole, read_cursor, read_scan_options, reply_scan
 from headrace.commands.table import FIRST, command
+from headrace.core.dict_pages import page_of_keys
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, wrong_arity
@@ -166,14 +167,22 @@ def hstrlen(call: Call) -> None:
     group="hash",
 )
 def hscan(call: Call) -> None:
-    """Reply the cursor 0 and the fields of a hash, or those that MATCH leaves, each with its text."""
-    read_cursor(call.argv[2])
+    """Reply the next cursor and some fields of a hash; from cursor 0 to cursor 0, all that were there all the time.
+
+    Each comes with its text, unless NOVALUES leaves that out. A small hash comes whole. COUNT is how many fields are
+    looked at; those that MATCH leaves out are not replied.
+    """
+    cursor = read_cursor(call.argv[2])
     held = hash_at(call, call.argv[1])
     if held is None:
         reply_scan(call, 0, [])
         return
     options = read_scan_options(call, 3, values=True)
-    reply_whole_scan(call, ((field,) for field in held) if options.no_values else held.items(), options)
+    following, fields = (0, list(held)) if comes_whole(call, held) else page_of_keys(held, cursor, options.count)
+    fields = options.chosen(fields)
+    reply_scan(
+        call, following, fields if options.no_values else [text for field in fields for text in (field, held[field])]
+    )
 
 
 @command("hrandfield key [count [WITHVALUES]]", arity=-2, flags=Flag.READ, keys=FIRST, since="6.2.0", group="hash")

@@ -2,7 +2,7 @@
 
     string   bytes              hash         dict of bytes
     list     deque of bytes     sorted set   SortedSet
-    set      set of bytes
+    set      MemberSet
 
 A collection that becomes empty is gone: no key holds nothing.
 """
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sized
 from typing import Any, Final, TypeVar
 
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
 from headrace.engine.errors import WRONG_TYPE, CommandError
@@ -21,7 +22,7 @@ Held = TypeVar("Held")
 _EVENT_CLASSES: Final = {
     bytes: Event.STRING,
     deque: Event.LIST,
-    set: Event.SET,
+    MemberSet: Event.SET,
     dict: Event.HASH,
     SortedSet: Event.SORTED_SET,
 }
@@ -44,9 +45,9 @@ def list_at(call: Call, key: bytes) -> deque[bytes] | None:
     return _held(call, key, deque)
 
 
-def set_at(call: Call, key: bytes) -> set[bytes] | None:
+def set_at(call: Call, key: bytes) -> MemberSet | None:
     """Return the set of a key, or None; refuses any other type."""
-    return _held(call, key, set)
+    return _held(call, key, MemberSet)
 
 
 def hash_at(call: Call, key: bytes) -> dict[bytes, bytes] | None:

@@ -9,6 +9,7 @@ from typing import Final
 from headrace.commands.arguments import integer_of
 from headrace.commands.help import reply_help
 from headrace.commands.table import SECOND, command, container
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.call import Call
@@ -27,7 +28,7 @@ _ALWAYS_PACKED_BYTES: Final = 8192
 _KEY_OVERHEAD: Final = 200
 
 
-def _encoding_of(value: object, config: Config) -> bytes:
+def encoding_of(value: object, config: Config) -> bytes:
     """Name the encoding that Redis would keep the value in, made anew."""
     if isinstance(value, bytes):
         if integer_of(value) is not None:
@@ -35,7 +36,7 @@ def _encoding_of(value: object, config: Config) -> bytes:
         return b"embstr" if len(value) <= _LONGEST_EMBEDDED else b"raw"
     if isinstance(value, deque):
         return b"listpack" if _list_is_packed(value, config["list-max-listpack-size"]) else b"quicklist"
-    if isinstance(value, set):
+    if isinstance(value, MemberSet):
         if len(value) <= config["set-max-intset-entries"] and all(integer_of(member) is not None for member in value):
             return b"intset"
         return b"listpack" if _is_packed("set", value, value, config) else b"hashtable"
@@ -72,7 +73,7 @@ def object_encoding(call: Call) -> None:
     if value is None:
         call.reply.null()
     else:
-        call.reply.bulk(_encoding_of(value, call.engine.config))
+        call.reply.bulk(encoding_of(value, call.engine.config))
 
 
 @command("object|freq key", arity=3, flags=Flag.READ, keys=SECOND, since="4.0.0", group="generic")
@@ -126,7 +127,7 @@ def _size_of_elements(elements: Iterable[bytes], count: int, samples: int) -> in
 def _size_of(value: object, samples: int) -> int:
     if isinstance(value, Stream):
         return value.memory_usage
-    if isinstance(value, deque | set | dict | SortedSet):
+    if isinstance(value, deque | MemberSet | dict | SortedSet):
         elements = chain.from_iterable(value.items()) if isinstance(value, dict) else value
         count = 2 * len(value) if isinstance(value, dict) else len(value)
         return sys.getsizeof(value) + _size_of_elements(elements, count, samples)

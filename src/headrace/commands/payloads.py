@@ -96,14 +96,15 @@ def restore(call: Call) -> None:
     if expires_ms and not options.absolute:
         expires_ms = min(expires_ms + call.now_ms, _LATEST_MS)
     former = call.value(1)
-    call.delete(key)
     if expires_ms and has_passed(call, expires_ms):
+        call.delete(key)
         if former is not None:
             call.notify(Event.GENERIC, b"del", key)
             call.changed()
             call.emit([b"DEL", key])
         call.reply.ok()
         return
+    call.db.expires.pop(key, None)
     call.create(key, value)
     if expires_ms:
         call.db.set_expiry(key, expires_ms)

@@ -7,6 +7,7 @@ that it leaves is woken as by a deletion.
 from collections import deque
 
 from headrace.commands.table import FIRST, FIRST_TWO, command
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.call import Call
@@ -36,7 +37,8 @@ def _database(call: Call, number: int) -> Database:
 
 
 def _place(call: Call, db: Database, key: bytes, value: object, expires_ms: int | None) -> None:
-    """Give a key of any database, which does not exist, a value."""
+    """Give a key of any database a value, whatever it held; one that was there keeps its place in a SCAN."""
+    db.expires.pop(key, None)
     db.put(key, value)
     db.note_access(key, call.engine.second)
     if expires_ms is not None:
@@ -63,10 +65,8 @@ def _rename(call: Call, *, replace: bool) -> bool:
     if source == target:
         return replace
     former = call.value(2)
-    if former is not None:
-        if not replace:
-            return False
-        call.delete(target)
+    if former is not None and not replace:
+        return False
     expires_ms = call.db.expires.get(source)
     _place(call, call.db, target, value, expires_ms)
     call.delete(source)
@@ -92,7 +92,7 @@ def renamenx(call: Call) -> None:
 
 def _copy_of(value: object) -> object:
     """Return a value that changes on its own."""
-    if isinstance(value, Stream | deque | set | dict | SortedSet):
+    if isinstance(value, Stream | deque | MemberSet | dict | SortedSet):
         return value.copy()
     return value
 
@@ -132,7 +132,6 @@ def copy(call: Call) -> None:
         call.reply.integer(0)
         return
     copied = _copy_of(value)
-    db.take(target)
     _place(call, db, target, copied, call.db.expires.get(source))
     call.engine.announce(db, Event.GENERIC, b"copy_to", target)
     announce_replaced(call, db, target, former, value)

@@ -1,20 +1,22 @@
 """SCAN and its sisters: cursors, options and replies.
 
-A set, hash or sorted set comes whole, with the cursor 0 behind it, as Redis gives its small ones: COUNT is a wish, and
-one long reply costs less than many walks over a collection that has no fixed places.
+A cursor is a place in the order in which elements came, and 0 begins and ends a walk; `core/dict_pages` says why no
+element is missed that was there all the time. What Redis keeps in a listpack or an intset comes whole, as from Redis.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.commands.objects import encoding_of
 from headrace.commands.replies import reply_texts
 from headrace.engine.call import Call
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import Matcher, matcher
 
 _DEFAULT_COUNT: Final = 10
+
+_SMALL: Final = (b"listpack", b"intset")
 
 # What C's strtoul takes without a blank in front; it negates modulo 2^64, and an empty text is 0.
 _CURSOR: Final = re.compile(rb"([+-]?)(\d+)|")
@@ -28,6 +30,10 @@ class ScanOptions:
     matches: Matcher | None = None
     kind: bytes | None = None
     no_values: bool = False
+
+    def chosen(self, names: list[bytes]) -> list[bytes]:
+        """Return the names that MATCH leaves."""
+        return names if self.matches is None else [name for name in names if self.matches(name)]
 
 
 def read_cursor(text: bytes) -> int:
@@ -71,8 +77,6 @@ def reply_scan(call: Call, cursor: int, found: list[bytes]) -> None:
     reply_texts(call, found)
 
 
-def reply_whole_scan(call: Call, items: Iterable[tuple[bytes, ...]], options: ScanOptions) -> None:
-    """Reply the items of a collection, each of a name and what belongs to it, whose name matches."""
-    matches = options.matches
-    found = [text for item in items if matches is None or matches(item[0]) for text in item]
-    reply_scan(call, 0, found)
+def comes_whole(call: Call, held: object) -> bool:
+    """Tell whether a collection is so small that Redis gives it in one reply, whatever COUNT says."""
+    return encoding_of(held, call.engine.config) in _SMALL

@@ -6,8 +6,9 @@ from headrace.commands.arguments import read_count
 from headrace.commands.held import note_change, set_at, settle_removal
 from headrace.commands.picking import pick, pick_one, read_picks
 from headrace.commands.replies import reply_members, reply_text, reply_texts
-from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan, reply_whole_scan
+from headrace.commands.scanning import comes_whole, read_cursor, read_scan_options, reply_scan
 from headrace.commands.table import FIRST, FIRST_TWO, command
+from headrace.core.member_set import MemberSet
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
@@ -37,11 +38,9 @@ def _add(call: Call, key: bytes, members: list[bytes]) -> int:
     """Add members to a set, and return how many are new."""
     held = set_at(call, key)
     if held is None:
-        held = set()
+        held = MemberSet()
         call.create(key, held)
-    before = len(held)
-    held.update(members)
-    added = len(held) - before
+    added = held.add(members)
     if added:
         note_change(call, key, Event.SET, b"sadd", added)
     return added
@@ -58,9 +57,7 @@ def _remove(call: Call, key: bytes, members: list[bytes]) -> int:
     held = set_at(call, key)
     if held is None:
         return 0
-    before = len(held)
-    held.difference_update(members)
-    removed = before - len(held)
+    removed = held.remove(members)
     if removed:
         settle_removal(call, key, held, b"srem", removed)
     return removed
@@ -85,7 +82,7 @@ def smove(call: Call) -> None:
 @command("smembers key", arity=2, flags=Flag.READ, keys=FIRST, since="1.0.0", group="set")
 def smembers(call: Call) -> None:
     """Reply all members of a set, in no order."""
-    reply_members(call, set_at(call, call.argv[1]) or set())
+    reply_members(call, (set_at(call, call.argv[1]) or MemberSet()).members)
 
 
 @command("scard key", arity=2, flags=_LOOK, keys=FIRST, since="1.0.0", group="set")
@@ -103,7 +100,7 @@ def sismember(call: Call) -> None:
 @command("smismember key member [member ...]", arity=-3, flags=_LOOK, keys=FIRST, since="6.2.0", group="set")
 def smismember(call: Call) -> None:
     """Reply for each text 1 where it is a member of the set, else 0."""
-    held = set_at(call, call.argv[1]) or set()
+    held = set_at(call, call.argv[1]) or MemberSet()
     call.reply.array(call.argc - 2)
     for member in call.argv[2:]:
         call.reply.integer(member in held)
@@ -113,14 +110,18 @@ def smismember(call: Call) -> None:
     "sscan key cursor [MATCH pattern] [COUNT count]", arity=-3, flags=Flag.READ, keys=FIRST, since="2.8.0", group="set"
 )
 def sscan(call: Call) -> None:
-    """Reply the cursor 0 and the members of a set, or those that MATCH leaves."""
-    read_cursor(call.argv[2])
+    """Reply the next cursor and some members of a set; from cursor 0 to cursor 0, all that were there all the time.
+
+    A small set comes whole. COUNT is how many members are looked at; those that MATCH leaves out are not replied.
+    """
+    cursor = read_cursor(call.argv[2])
     held = set_at(call, call.argv[1])
     if held is None:
         reply_scan(call, 0, [])
-    else:
-        options = read_scan_options(call, 3)
-        reply_whole_scan(call, ((member,) for member in held), options)
+        return
+    options = read_scan_options(call, 3)
+    following, members = (0, list(held)) if comes_whole(call, held) else held.page(cursor, options.count)
+    reply_scan(call, following, options.chosen(members))
 
 
 # --- at random -------------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ def spop(call: Call) -> None:
     taken: list[bytes] = []
     if held is not None and count != 0:
         taken = [pick_one(held)] if count is None else pick(held, count)
-        held.difference_update(taken)
+        held.remove(taken)
         settle_removal(call, key, held, b"spop", len(taken))
         # What chance has chosen is repeated by name.
         call.emit([b"SREM", key, *taken] if held or count is None else [b"DEL", key])
@@ -156,7 +157,7 @@ def srandmember(call: Call) -> None:
     if call.argc > 3:
         raise CommandError(SYNTAX)
     count = read_picks(call, 2) if call.argc == 3 else None
-    held = set_at(call, call.argv[1]) or set()
+    held = set_at(call, call.argv[1]) or MemberSet()
     if count is None:
         reply_text(call, pick_one(held) if held else None)
     else:

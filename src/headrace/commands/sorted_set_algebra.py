@@ -16,6 +16,7 @@ from headrace.commands.arguments import LONG_MAX, numbered_keys, read_float, rea
 from headrace.commands.held import store_result
 from headrace.commands.replies import reply_scored, reply_texts
 from headrace.commands.table import FIRST, command
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
@@ -64,8 +65,8 @@ def _product(weight: float, score: float) -> float:
 def _scores_at(call: Call, key: bytes) -> Scores:
     value = call.engine.find(call.db, key)
     if isinstance(value, SortedSet):
-        return dict(value.items())
-    if isinstance(value, set):
+        return dict(value.items_as_added())
+    if isinstance(value, MemberSet):
         return dict.fromkeys(value, 1.0)
     if value is not None:
         raise CommandError(WRONG_TYPE)

@@ -11,7 +11,7 @@ from headrace.commands.arguments import read_float
 from headrace.commands.held import note_change, settle_removal, sorted_set_at
 from headrace.commands.picking import pick, pick_one, read_picks
 from headrace.commands.replies import reply_score, reply_scored, reply_text, reply_texts
-from headrace.commands.scanning import read_cursor, read_scan_options, reply_scan, reply_whole_scan
+from headrace.commands.scanning import comes_whole, read_cursor, read_scan_options, reply_scan
 from headrace.commands.table import FIRST, command
 from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
@@ -212,14 +212,19 @@ def zrevrank(call: Call) -> None:
     group="sorted-set",
 )
 def zscan(call: Call) -> None:
-    """Reply the cursor 0 and the members, or those that MATCH leaves, each with its score."""
-    read_cursor(call.argv[2])
+    """Reply the next cursor and some members with their scores; from cursor 0 to 0, all that were there all the time.
+
+    A small one comes whole. COUNT is how many members are looked at; those that MATCH leaves out are not replied.
+    """
+    cursor = read_cursor(call.argv[2])
     held = sorted_set_at(call, call.argv[1])
     if held is None:
         reply_scan(call, 0, [])
         return
     options = read_scan_options(call, 3)
-    reply_whole_scan(call, ((member, double_text(score)) for member, score in held.items()), options)
+    following, members = (0, list(held)) if comes_whole(call, held) else held.page(cursor, options.count)
+    scored = held.with_scores(options.chosen(members))
+    reply_scan(call, following, [text for member, score in scored for text in (member, double_text(score))])
 
 
 @command(

@@ -16,6 +16,8 @@ from itertools import starmap
 from sys import getsizeof
 from typing import Any, Self
 
+from headrace.core.dict_pages import page_of_keys, without_empty_places
+
 Bisection = Callable[..., int]
 
 
@@ -70,6 +72,22 @@ class SortedSet:
     def items(self) -> Iterator[tuple[bytes, float]]:
         """Go through members and scores, in order."""
         return starmap(_turned, self._order)
+
+    def items_as_added(self) -> Iterable[tuple[bytes, float]]:
+        """Go through members and scores, in the order in which the members came."""
+        return self._scores.items()
+
+    def close_places(self) -> None:
+        """Close the places that removed members have left."""
+        self._scores = without_empty_places(self._scores)
+
+    def page(self, cursor: int, most: int) -> tuple[int, list[bytes]]:
+        """Return the next cursor, and up to so many members below a cursor, in no order of scores."""
+        return page_of_keys(self._scores, cursor, most)
+
+    def with_scores(self, members: Iterable[bytes]) -> list[tuple[bytes, float]]:
+        """Return members that are in it, with their scores."""
+        return [(member, self._scores[member]) for member in members]
 
     def score(self, member: bytes) -> float | None:
         """Return the score of a member; None where it is none."""

@@ -158,6 +158,9 @@ cdef class Engine:
 
     def end_loading(self) -> None:
         """Let everybody work again; what was loaded is no change."""
+        cdef Database db
+        for db in self.databases:
+            db.close_places()
         self.loading = False
         self.loader = None
         self.dirty = 0

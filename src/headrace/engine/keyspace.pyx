@@ -3,8 +3,7 @@
 
     values    key ─► value
     expires   key ─► Unix ms                 only keys that expire
-    slots     [ key, key, None, key, … ]     a key keeps its place while it lives, so that a SCAN that goes from
-                                             place to place gives every key that was there all the time, once
+    slots     [ key, key, None, key, … ]     a key keeps its place while it lives
     accessed  [ s, s, s, s, … ]              the second in which the key at that place was last looked at; of a
                                              stream, which is looked at most, the stream itself knows
 
@@ -18,8 +17,9 @@ from headrace.core.stream cimport Stream
 from heapq import heapify, heappop, heappush
 from random import randrange
 
-cdef enum:
-    EMPTY_PLACES = 10           # for each key that a SCAN step asks for, it passes at most so many places
+from headrace.core.dict_pages import page_of_keys, without_empty_places
+from headrace.core.member_set import MemberSet
+from headrace.core.sorted_set import SortedSet
 
 
 @cython.final
@@ -135,15 +135,20 @@ cdef class Database:
         return keys
 
     def scan(self, cursor: int, most: int) -> tuple[int, list[bytes]]:
-        """Walk from the cursor on past up to `most` keys: them, and the next cursor (0: that was all)."""
-        cdef Py_ssize_t place = min(cursor, len(self.slots))
-        cdef Py_ssize_t end = min(place + EMPTY_PLACES * min(most, len(self.slots)), len(self.slots))
-        cdef list keys = []
-        while place < end and len(keys) < most:
-            if self.slots[place] is not None:
-                keys.append(self.slots[place])
-            place += 1
-        return (place if place < len(self.slots) else 0), keys
+        """Return the next cursor (0: that was all), and up to `most` keys below a cursor (0: the end)."""
+        return page_of_keys(self.values, cursor, most)
+
+    def close_places(self) -> None:
+        """Close the places that removed keys and elements have left, so that walks of before a restart go on."""
+        cdef dict values = without_empty_places(self.values)
+        self.forget_look_up()
+        self.values = values
+        for key, value in values.items():
+            kind = type(value)
+            if kind is dict:
+                values[key] = without_empty_places(value)
+            elif kind is MemberSet or kind is SortedSet:
+                value.close_places()
 
     def random_key(self) -> bytes | None:
         """Return any key, each as likely as another."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 
@@ -9,7 +10,7 @@ KINDS: dict[type, bytes] = {
     Stream: b"stream",
     bytes: b"string",
     deque: b"list",
-    set: b"set",
+    MemberSet: b"set",
     dict: b"hash",
     SortedSet: b"zset",
 }

@@ -9,6 +9,7 @@ type   since    layout
 from struct import Struct
 from typing import Final
 
+from headrace.core.member_set import MemberSet
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.listpack_texts import read_listpack
 from headrace.formats.packed import read_packed
@@ -23,20 +24,20 @@ _INTSET_HEADER: Final = Struct("<II")
 _INTSET_WIDTHS: Final = (2, 4, 8)
 
 
-def write_set(writer: RdbWriter, members: set[bytes]) -> None:
+def write_set(writer: RdbWriter, held: MemberSet) -> None:
     """Write the value, without its type byte, as type 2."""
-    writer.length(len(members))
-    writer.strings(members)
+    writer.length(len(held))
+    writer.strings(held.members)
 
 
-def read_set(reader: RdbReader, type_byte: int) -> set[bytes]:
+def read_set(reader: RdbReader, type_byte: int) -> MemberSet:
     """Read the value behind a type byte."""
     start = reader.position
     if type_byte == SET:
         members = reader.strings(reader.length())
     else:
         members = read_packed(reader, read_listpack if type_byte == SET_LISTPACK else _read_intset)
-    held = set(members)
+    held = MemberSet(members)
     if len(held) != len(members):
         raise CorruptPayload(f"offset {start}: expected a set, found a member twice")
     if not held:

@@ -3,7 +3,7 @@
     type         held as         written as   read from                    see
     string       bytes           0            0
     list         deque           18           1 10 14 18                   list_value
-    set          set             2            2 11 20                      set_value
+    set          MemberSet       2            2 11 20                      set_value
     sorted set   SortedSet       5            3 5 12 17                    sorted_set_value
     hash         dict            4            4 9 13 16, in files 22–25    hash_value
     stream       Stream          19 21 26 27  15 19 21 26 27               stream_value
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.core.entry_log import NodeLimits
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.formats import dump
@@ -28,7 +29,7 @@ from headrace.formats.set_value import SET, SET_TYPES, read_set, write_set
 from headrace.formats.sorted_set_value import SORTED_SET_2, SORTED_SET_TYPES, read_sorted_set, write_sorted_set
 from headrace.formats.stream_value import STREAM_TYPES, Form, oldest_lossless_form, read_stream, write_stream
 
-Value = bytes | deque[bytes] | set[bytes] | dict[bytes, bytes] | SortedSet | Stream
+Value = bytes | deque[bytes] | MemberSet | dict[bytes, bytes] | SortedSet | Stream
 
 STRING: Final = 0
 
@@ -78,7 +79,7 @@ def type_byte(value: Value, form: Form) -> int:
         return form.type_byte
     if isinstance(value, deque):
         return LIST_QUICKLIST_2
-    if isinstance(value, set):
+    if isinstance(value, MemberSet):
         return SET
     return HASH if isinstance(value, dict) else SORTED_SET_2
 
@@ -91,7 +92,7 @@ def write_value(writer: RdbWriter, value: Value, form: Form) -> None:
         write_stream(writer, value, form)
     elif isinstance(value, deque):
         write_list(writer, value)
-    elif isinstance(value, set):
+    elif isinstance(value, MemberSet):
         write_set(writer, value)
     elif isinstance(value, dict):
         write_hash(writer, value)

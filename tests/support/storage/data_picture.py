@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 from headrace.core.group import Group
+from headrace.core.member_set import MemberSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 
@@ -52,7 +53,7 @@ def _text(picture: bytes | None) -> str:
 def _value(value: Any) -> Any:
     if isinstance(value, Stream):
         return _stream(value)
-    if isinstance(value, set):
+    if isinstance(value, MemberSet):
         return ("set", *sorted(value))
     return ("list", *value) if isinstance(value, deque) else value
 
