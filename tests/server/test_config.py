@@ -168,7 +168,8 @@ def test_config_get_is_a_map_in_resp3(headrace_server: redis.Redis) -> None:
 
 def test_all_of_config_get_can_be_fed_back_as_test_suites_do(headrace_server: redis.Redis) -> None:
     settings = headrace_server.config_get("*")
-    fixed = {setting.name for setting in SETTINGS if setting.fixed or setting.guarded}
+    unchangeable = [setting for setting in SETTINGS if setting.fixed or setting.guarded]
+    fixed = {name for setting in unchangeable for name in (setting.name, setting.alias)}
     for name, value in settings.items():
         if name not in fixed:
             headrace_server.config_set(name, value)

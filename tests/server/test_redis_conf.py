@@ -111,7 +111,6 @@ def test_what_cannot_be_read_is_named_with_file_and_line(tmp_path: Path, text: s
         (["--port", "abc"], b"", "The setting 'port abc' on the command line is refused: argument couldn't be"),
         (["nosuch.conf"], b"", "nosuch.conf cannot be read: No such file or directory."),
         (["-"], b"port 1\nnosuch 1\n", "There is no setting 'nosuch', named in line 2 of standard input."),
-        (["--daemonize", "yes"], b"", "Headrace stays in the foreground"),
     ],
 )
 def test_the_command_says_it_in_one_sentence_and_ends_with_1(
@@ -152,6 +151,28 @@ def test_what_was_rewritten_reads_back_the_same(tmp_path: Path) -> None:
     once = path.read_bytes()
     rewrite_file(path, again)
     assert path.read_bytes() == once
+
+
+def test_what_an_included_file_sets_is_overruled_by_what_is_in_force(tmp_path: Path) -> None:
+    (tmp_path / "more.inc").write_text("hz 50\n")
+    text = f"include {tmp_path}/more.inc\n"
+    config = loaded(tmp_path, text)
+    config.set_many([("hz", "10")])  # the default, which alone would not be written
+    rewrite_file(tmp_path / "redis.conf", config)
+    assert loaded(tmp_path, (tmp_path / "redis.conf").read_text())["hz"] == 10
+
+
+def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "headrace.conf").write_text("hz 10\n")
+    link = tmp_path / "headrace.conf"
+    link.symlink_to(tmp_path / "real" / "headrace.conf")
+    config = Config()
+    load(config, [str(link)])
+    config.set_many([("hz", "11")])
+    rewrite_file(link, config)
+    assert link.is_symlink()
+    assert (tmp_path / "real" / "headrace.conf").read_text() == "hz 11\n"
 
 
 def test_a_rewrite_that_fails_leaves_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,12 @@ from headrace.engine.command import Command, Flag
 from headrace.engine.engine import Engine
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
 from headrace.engine.pubsub import Kind
+from headrace.engine.settings import show_share
 from headrace.engine.version import REDIS_VERSION
 
 Fields = Iterator[tuple[str, object]]
 
 _DAY_S: Final = 86400
-_PERCENTILES: Final = (50, 99, 99.9)
 _TTL_SAMPLE: Final = 100
 _UNITS: Final = "KMGTP"
 
@@ -216,9 +216,12 @@ def _errorstats(engine: Engine) -> Fields:
 
 
 def _latencystats(engine: Engine) -> Fields:
+    if not engine.config["latency-tracking"]:
+        return
+    shares = engine.config["latency-tracking-info-percentiles"]
     for declared in _all_commands(engine):
         if declared.calls:
-            shown = ",".join(f"p{share}={_percentile_us(declared, share):.3f}" for share in _PERCENTILES)
+            shown = ",".join(f"p{show_share(share)}={_percentile_us(declared, share):.3f}" for share in shares)
             yield f"latency_percentiles_usec_{declared.name.decode()}", shown
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.engine.glob import matcher
+from headrace.engine.inert_settings import FORGOTTEN, INERT_SETTINGS, refusal_of
 from headrace.engine.settings import (
     INT_MAX,
     LONG_MAX,
@@ -22,11 +23,13 @@ from headrace.engine.settings import (
     Memory,
     OutputLimit,
     OutputLimits,
+    Percentiles,
     Permissions,
     SavePoints,
     Secret,
     Setting,
     SettingRefused,
+    ShutdownFlags,
     Text,
     Words,
     YesNo,
@@ -38,11 +41,16 @@ _BASES_ARE_RDB = (
 )
 _NOTHING_EVICTED = "Headrace never evicts data, so the only policy is noeviction"
 
+SYSLOG_FACILITIES: Final = ("user", *(f"local{number}" for number in range(8)))
+# What redis-server does where nobody says `save`. Headrace needs it only without its append-only file.
+USUAL_SAVE_POINTS: Final = ("3600", "1", "300", "100", "60", "10000")
+
 SETTINGS: Final[tuple[Setting, ...]] = (
     # Where to listen, and to whom.
     Words(name="bind", default=("127.0.0.1", "-::1")),
     Integer(name="port", default=6379, most=65535),
     Text(name="unixsocket", fixed=True),
+    Text(name="unixsocketgroup", fixed=True),
     Permissions(name="unixsocketperm", fixed=True),
     Integer(name="tcp-backlog", default=511, fixed=True),
     Integer(name="tcp-keepalive", default=300),
@@ -55,6 +63,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Choice(name="tls-auth-clients", default="yes", choices=("no", "yes", "optional")),
     Words(name="tls-protocols", default=()),
     Text(name="tls-ciphers"),
+    YesNo(name="tls-prefer-server-ciphers", default=False),
+    Text(name="tls-dh-params-file"),
     YesNo(name="protected-mode", default=True),
     Secret(name="requirepass"),
     Text(name="aclfile", fixed=True),
@@ -77,16 +87,16 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Choice(name="enable-protected-configs", default="no", choices=("no", "yes", "local"), fixed=True),
     # The process.
     Directory(name="dir", guarded=True),
-    YesNo(
-        name="daemonize",
-        default=False,
-        fixed=True,
-        only=False,
-        because="Headrace stays in the foreground; let systemd, a container or `&` keep it in the background",
-    ),
+    YesNo(name="daemonize", default=False, fixed=True),
+    Choice(name="supervised", default="no", choices=("upstart", "systemd", "auto", "no"), fixed=True),
     Text(name="pidfile", fixed=True),
     Text(name="logfile", fixed=True),
     Choice(name="loglevel", default="notice", choices=("debug", "verbose", "notice", "warning", "nothing")),
+    YesNo(name="syslog-enabled", default=False, fixed=True),
+    Text(name="syslog-ident", default="headrace", fixed=True),
+    Choice(name="syslog-facility", default="local0", choices=SYSLOG_FACILITIES, fixed=True),
+    ShutdownFlags(name="shutdown-on-sigint"),
+    ShutdownFlags(name="shutdown-on-sigterm"),
     Integer(name="hz", default=10, clamp=(1, 500)),
     # Memory.
     Memory(name="maxmemory", default=0, most=ULONG_MAX),
@@ -121,7 +131,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="zset-max-listpack-entries", default=128, most=LONG_MAX, alias="zset-max-ziplist-entries"),
     Integer(name="zset-max-listpack-value", default=64, most=LONG_MAX, alias="zset-max-ziplist-value"),
     Integer(name="list-max-listpack-size", default=-2, least=-INT_MAX - 1, alias="list-max-ziplist-size"),
-    Integer(name="list-compress-depth", default=0),
+    Integer(name="list-compress-depth", default=0, inert="lists are not compressed in memory"),
     EventClasses(name="notify-keyspace-events"),
     # Values are freed at once whatever these say, which only Redis's latency could tell; its test suite sets them.
     YesNo(name="lazyfree-lazy-eviction", default=False),
@@ -130,8 +140,18 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     YesNo(name="lazyfree-lazy-user-del", default=False),
     YesNo(name="lazyfree-lazy-user-flush", default=False),
     # What to note of slow commands, and when a script is one.
-    Integer(name="slowlog-log-slower-than", default=10000, least=-1, most=LONG_MAX),
-    Integer(name="slowlog-max-len", default=128, most=LONG_MAX),
+    Integer(
+        name="slowlog-log-slower-than",
+        alias="commandlog-execution-slower-than",
+        default=10000,
+        least=-1,
+        most=LONG_MAX,
+    ),
+    Integer(name="slowlog-max-len", alias="commandlog-slow-execution-max-len", default=128, most=LONG_MAX),
+    Integer(name="slowlog-entry-max-argc", default=32, least=2),
+    Integer(name="slowlog-entry-max-string-len", default=128),
+    YesNo(name="latency-tracking", default=True),
+    Percentiles(name="latency-tracking-info-percentiles", default=(50.0, 99.0, 99.9)),
     Integer(name="latency-monitor-threshold", default=0, most=LONG_MAX),
     Integer(name="busy-reply-threshold", default=5000, most=LONG_MAX, alias="lua-time-limit"),
     # Snapshots and the append-only file.
@@ -147,9 +167,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     YesNo(name="aof-use-rdb-preamble", default=True, only=True, because=_BASES_ARE_RDB),
     YesNo(name="aof-load-truncated", default=True),
     Integer(name="aof-load-corrupt-tail-max-size", default=0),
-    YesNo(name="no-appendfsync-on-rewrite", default=False),
+    YesNo(
+        name="no-appendfsync-on-rewrite",
+        default=False,
+        inert="a sync runs beside the loop, and never waits for a rewrite",
+    ),
     Integer(name="auto-aof-rewrite-percentage", default=100),
     Memory(name="auto-aof-rewrite-min-size", default=64 * MEGABYTE),
+    *INERT_SETTINGS,
 )
 
 Watcher = Callable[[Any], None]
@@ -172,6 +197,16 @@ class ChangeRefused(HeadraceError, ValueError):
         self.reason = reason
 
 
+def _unknown(name: str) -> UnknownSetting | ChangeRefused:
+    """Say what is known of a name that is no setting."""
+    refusal = refusal_of(name)
+    return UnknownSetting(name) if refusal is None else ChangeRefused(name, refusal)
+
+
+def _say_nothing(_name: str) -> None:
+    """Report to nobody."""
+
+
 class Config:
     """The settings in force. `config[name]` is a value of the type that the setting's kind reads."""
 
@@ -188,6 +223,8 @@ class Config:
         self.user_lines: Callable[[], list[str]] = list  # the `user` directives that CONFIG REWRITE writes
         self.file = ""  # that the host was started with
         self.rewrite_file: Callable[[], None] | None = None  # the host writes what is in force into it
+        self.given: dict[str, None] = {}  # the settings and forgotten directives that were set at the start, in order
+        self.report_inert: Callable[[str], None] = _say_nothing  # the host logs a change that changes nothing
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -229,13 +266,29 @@ class Config:
         if name.lower() == "rename-command" and len(words) == 2:
             self.renamed.append((words[0], words[1]))
             return
+        if name.lower() in FORGOTTEN:
+            self.given[name.lower()] = None
+            return
         setting = self.settings.get(name.lower())
         if setting is None:
-            raise UnknownSetting(name)
+            raise _unknown(name)
         try:
             self._values[setting.name] = setting.read_line(words, self._values[setting.name])
         except SettingRefused as refusal:
             raise ChangeRefused(setting.name, str(refusal)) from None
+        self.given[setting.name] = None
+
+    @property
+    def inert_given(self) -> list[str]:
+        """The settings that were set at the start and change nothing."""
+        return [name for name in self.given if name in FORGOTTEN or self.settings[name].inert]
+
+    def keep_snapshots_as_redis(self) -> bool:
+        """Have redis-server's save points where a file asks for no append-only file, and for nothing else."""
+        due = not self["appendonly"] and "appendonly" in self.given and "save" not in self.given
+        if due:
+            self._values["save"] = USUAL_SAVE_POINTS
+        return due
 
     def set_many(self, changes: list[tuple[str, str]], *, guarded: bool = False) -> None:
         """Change settings, all or none; `guarded` ones only where the caller says so."""
@@ -253,6 +306,8 @@ class Config:
                     changed[setting.name] = None
             for name in changed:
                 self._announce(name)
+                if self.settings[name].inert:
+                    self.report_inert(name)
         except SettingRefused as refusal:
             self._values.update(before)
             for undone in changed:
@@ -264,7 +319,7 @@ class Config:
         for name in names:
             setting = self.settings.get(name.lower())
             if setting is None:
-                raise UnknownSetting(name)
+                raise _unknown(name)
             if setting.fixed:
                 raise ChangeRefused(name, "can't set immutable config")
             if setting.guarded and not guarded:

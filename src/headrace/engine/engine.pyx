@@ -95,7 +95,13 @@ cdef class Engine:
         self.second = self.steady_now_ms // 1000
         config.watch("stream-node-max-bytes", self.limits_changed)
         config.watch("stream-node-max-entries", self.limits_changed)
-        for name in ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"):
+        for name in (
+            "slowlog-log-slower-than",
+            "slowlog-max-len",
+            "slowlog-entry-max-argc",
+            "slowlog-entry-max-string-len",
+            "latency-monitor-threshold",
+        ):
             config.watch(name, self.thresholds_changed)
         self.thresholds_changed(None)
         config.user_lines = self.users.directives
@@ -112,6 +118,8 @@ cdef class Engine:
         """Take over from where on a command is slow, or a spike of latency."""
         slower_us = self.config["slowlog-log-slower-than"]
         self.stats.slow_most = self.config["slowlog-max-len"]
+        self.stats.slow_arguments = self.config["slowlog-entry-max-argc"]
+        self.stats.slow_text = self.config["slowlog-entry-max-string-len"]
         self.stats.slow_ns = NEVER if slower_us < 0 or self.stats.slow_most == 0 else min(slower_us * 1000, NEVER)
         self.latency.threshold_ms = self.config["latency-monitor-threshold"]
         self.spike_ns = min(self.latency.threshold_ms * 1000000, NEVER) or NEVER

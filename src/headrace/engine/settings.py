@@ -3,7 +3,8 @@
 A setting is read from words: those behind its name in a redis.conf, or the one value of CONFIG SET, which for a setting
 of several words is cut at its spaces. What `read` returns, `show` prints so that it can be read again.
 
-A setting that names a feature which Headrace does not have accepts the one value that says so; `because` tells why.
+A setting that names a feature which Headrace does not have accepts the one value that says so; `because` tells why. A
+setting that changes nothing here, whatever its value, is `inert`, and says why.
 Text is str with surrogate escapes, so that any bytes come back as they were.
 """
 
@@ -11,6 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +44,7 @@ class Setting(ABC):
     secret: bool = False  # not for logs
     only: Any = None  # the one value that it can have so far …
     because: str = ""  # … and why
+    inert: str = ""  # why no value of it changes anything
 
     def read(self, words: Sequence[str], current: Any) -> Any:
         """Return the value that the words stand for, or refuse them; `current` is the value so far."""
@@ -316,6 +319,61 @@ class SavePoints(Words):
             raise SettingRefused("Invalid save parameters")
         if any(int(seconds) < 1 for seconds in words[::2]):
             raise SettingRefused("Invalid save parameters")
+        return tuple(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShutdownFlags(Words):
+    """What a signal that ends the server asks for, as the words behind SHUTDOWN do."""
+
+    default: tuple[str, ...] = ("default",)
+
+    def _parse(self, words: Sequence[str]) -> Any:
+        known = ("default", "save", "nosave", "now", "force")
+        asked = {word.lower() for word in words}
+        if not asked or not asked.issubset(known):
+            raise SettingRefused(f"argument(s) must be one of the following: {', '.join(known)}")
+        if {"save", "nosave"} <= asked:
+            raise SettingRefused("shutdown options SAVE and NOSAVE can't be used simultaneously")
+        return tuple(word for word in known[1:] if word in asked) or ("default",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Percentiles(Words):
+    """Shares of a hundred, as many as one likes."""
+
+    default: Any
+
+    def _parse(self, words: Sequence[str]) -> Any:
+        try:
+            shares = tuple(float(word) for word in words)
+        except ValueError:
+            shares = (nan,)
+        if any(isnan(share) for share in shares):
+            raise SettingRefused(f"Invalid {self.name} parameters")
+        if not all(0 <= share <= 100 for share in shares):
+            raise SettingRefused(f"{self.name} parameters should sit between [0.0,100.0]")
+        return shares
+
+    def show(self, value: Any) -> str:
+        """Print them without needless digits."""
+        return " ".join(show_share(share) for share in value)
+
+
+def show_share(share: float) -> str:
+    """Print a share of a hundred as INFO and CONFIG GET do."""
+    return f"{share:.6f}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OomScores(Words):
+    """How readily the system ends a master, a replica and a child when it is out of memory."""
+
+    def _parse(self, words: Sequence[str]) -> Any:
+        if len(words) != 3:
+            raise SettingRefused("wrong number of arguments")
+        if not all(word.removeprefix("-").isdecimal() and abs(int(word)) <= 2000 for word in words):
+            raise SettingRefused(f"Invalid {self.name}, elements must be between -2000 and 2000.")
         return tuple(words)
 
 

@@ -15,6 +15,8 @@ cdef class Stats:
     cdef public uint64_t output_limit_closed    # … or left too much unread
     cdef public uint64_t slow_ns        # commands from here on are slow
     cdef public Py_ssize_t slow_most
+    cdef public Py_ssize_t slow_arguments   # of a slow command, as much is kept
+    cdef public Py_ssize_t slow_text
     cdef readonly dict errors           # code -> count
     cdef readonly object rates
     cdef readonly object slow_log

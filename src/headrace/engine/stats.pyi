@@ -19,6 +19,8 @@ class Stats:
     output_limit_closed: int
     slow_ns: int
     slow_most: int
+    slow_arguments: int
+    slow_text: int
     def __init__(self) -> None: ...
     @property
     def errors(self) -> dict[bytes, int]: ...

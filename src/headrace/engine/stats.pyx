@@ -8,8 +8,6 @@ from collections import deque
 from headrace.engine.rates import Rates
 
 cdef enum:
-    SLOW_ARGUMENTS = 32         # of a slow command, as much is kept
-    SLOW_TEXT = 128
     ERROR_CODES = 128           # more codes than this are a client's nonsense
 
 
@@ -20,6 +18,8 @@ cdef class Stats:
     def __init__(self):
         self.slow_ns = 10_000_000
         self.slow_most = 128
+        self.slow_arguments = 32
+        self.slow_text = 128
         self.errors = {}
         self.rates = Rates()
         self.slow_log = deque()
@@ -35,12 +35,12 @@ cdef class Stats:
     def log_slow(self, client, argv: list, nanoseconds: int, now_ms: int) -> None:
         """Keep a slow command: (number, Unix seconds, µs, arguments, address, client name), newest first."""
         shown = []
-        for text in argv[:SLOW_ARGUMENTS]:
-            if len(text) > SLOW_TEXT:
-                text = text[:SLOW_TEXT] + b"... (%d more bytes)" % (len(text) - SLOW_TEXT)
+        for text in argv[:self.slow_arguments]:
+            if len(text) > self.slow_text:
+                text = text[:self.slow_text] + b"... (%d more bytes)" % (len(text) - self.slow_text)
             shown.append(text)
-        if len(argv) > SLOW_ARGUMENTS:
-            shown[SLOW_ARGUMENTS - 1] = b"... (%d more arguments)" % (len(argv) - SLOW_ARGUMENTS + 1)
+        if len(argv) > self.slow_arguments:
+            shown[self.slow_arguments - 1] = b"... (%d more arguments)" % (len(argv) - self.slow_arguments + 1)
         self.slow_log.appendleft(
             (self.next_slow_id, now_ms // 1000, nanoseconds // 1000, shown, client.address, client.name)
         )

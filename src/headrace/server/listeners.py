@@ -11,6 +11,7 @@ A socket is returned listening, or not at all.
 
 import errno
 import os
+import shutil
 import socket
 import stat
 from pathlib import Path
@@ -24,6 +25,10 @@ _NO_SUCH_FAMILY: Final = {
     errno.EPROTONOSUPPORT,
     errno.ESOCKTNOSUPPORT,
     errno.ENOPROTOOPT,
+}
+_HINTS: Final = {
+    errno.EADDRINUSE: "; another server has this port, choose one with --port",
+    errno.EACCES: "; a port below 1024 needs root or CAP_NET_BIND_SERVICE, choose another with --port",
 }
 _EVERY: Final = {"*": "0.0.0.0", "::*": "::"}  # noqa: S104 — only where the configuration asks for it
 
@@ -67,7 +72,7 @@ def _open_address(address: str, port: int, backlog: int, *, optional: bool) -> l
                 continue
             for listener in opened:
                 listener.close()
-            hint = "; another server has this port, choose one with --port" if error.errno == errno.EADDRINUSE else ""
+            hint = _HINTS.get(error.errno or 0, "")
             raise CannotListen(f"Cannot listen on {shown}: {os.strerror(error.errno or 0)}{hint}.") from None
     return opened
 
@@ -87,19 +92,23 @@ def _listen(family: int, kind: int, protocol: int, where: Any, backlog: int) -> 
     return listener
 
 
-def open_unix(path: str, permissions: int, backlog: int) -> socket.socket:
+def open_unix(path: str, permissions: int, backlog: int, group: str = "") -> socket.socket:
     """Listen on a path; a socket that an earlier server left there is replaced, any other file is not."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if os.path.lexists(path) and stat.S_ISSOCK(os.lstat(path).st_mode):
             Path(path).unlink()
         listener.bind(path)
+        if group:
+            shutil.chown(path, group=int(group) if group.isdecimal() else group)
         if permissions:
             Path(path).chmod(permissions)
         listener.listen(backlog)
         listener.setblocking(False)
-    except OSError as error:
+    except (OSError, LookupError) as error:
         listener.close()
+        if isinstance(error, LookupError):
+            raise CannotListen(f"The group {group} of unixsocketgroup does not exist.") from None
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise CannotListen(f"Cannot listen on the unix socket {path}: {reason}.") from None
     return listener

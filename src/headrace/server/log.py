@@ -1,32 +1,56 @@
-"""The server's log: lines like redis-server's, on standard output or in a file.
+"""The server's log: lines like redis-server's, on standard output or in a file, and for syslog where that is asked for.
 
     1234:M 15 Nov 2026 07:57:44.661 * Ready to accept connections
 
 The mark says how much it matters: `.` debug, `-` verbose, `*` notice, `#` warning.
+
+The file is opened for each line, as redis-server does: when logrotate moves it away, the next line begins a new one.
 """
 
 import os
 import sys
+import syslog
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 LEVELS: Final = ("debug", "verbose", "notice", "warning", "nothing")
 _MARKS: Final = {"debug": ".", "verbose": "-", "notice": "*", "warning": "#"}
+_PRIORITIES: Final = {
+    "debug": syslog.LOG_DEBUG,
+    "verbose": syslog.LOG_INFO,
+    "notice": syslog.LOG_NOTICE,
+    "warning": syslog.LOG_WARNING,
+}
 
 
 class Log:
     """Writes lines from a level on."""
 
     def __init__(self, path: str, level: str) -> None:
-        """Open the log; an empty path is standard output."""
-        self._out: TextIO = Path(path).open("a", encoding="utf-8", errors="replace") if path else sys.stdout  # noqa: SIM115
+        """Try whether the file can be written to; an empty path is standard output."""
+        self._path = Path(path).absolute() if path else None  # the current directory may change
+        self._to_syslog = False
+        if self._path is not None:
+            with self._path.open("ab"):
+                pass
         self.set_level(level)
 
     def set_level(self, level: str) -> None:
         """Write only lines of this level and above from now on."""
         self._least = LEVELS.index(level)
+
+    def use_syslog(self, ident: str, facility: str) -> None:
+        """Send every line to syslog as well."""
+        options = syslog.LOG_PID | syslog.LOG_NDELAY | syslog.LOG_NOWAIT
+        syslog.openlog(ident, options, getattr(syslog, f"LOG_{facility.upper()}"))
+        self._to_syslog = True
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether lines go where they are found later."""
+        return self._path is not None or self._to_syslog
 
     def debug(self, text: str) -> None:
         """Write what only a developer wants to know."""
@@ -45,10 +69,18 @@ class Log:
         self._write("warning", text)
 
     def _write(self, level: str, text: str) -> None:
-        if LEVELS.index(level) >= self._least:
-            now = datetime.now()
-            stamp = f"{now:%d %b %Y %H:%M:%S}.{now.microsecond // 1000:03}"
-            # Who read the log may be gone, or its disk full: to serve is worth more.
-            with suppress(OSError):
-                self._out.write(f"{os.getpid()}:M {stamp} {_MARKS[level]} {text}\n")
-                self._out.flush()
+        if LEVELS.index(level) < self._least:
+            return
+        now = datetime.now()
+        stamp = f"{now:%d %b %Y %H:%M:%S}.{now.microsecond // 1000:03}"
+        line = f"{os.getpid()}:M {stamp} {_MARKS[level]} {text}\n"
+        # Who read the log may be gone, or its disk full: to serve is worth more.
+        with suppress(OSError):
+            if self._path is None:
+                sys.stdout.write(line)
+                sys.stdout.flush()
+            else:
+                with self._path.open("ab") as file:
+                    file.write(line.encode(errors="replace"))
+        if self._to_syslog:
+            syslog.syslog(_PRIORITIES[level], text)

@@ -159,8 +159,10 @@ def _load_all(config: Config, directives: Iterator[Directive] | list[Directive])
 def rewrite_file(path: Path, config: Config) -> None:
     """Write what is in force into the file, all or nothing.
 
-    Comments, includes and the order stay; a setting that the file does not have is added where it is not the default.
+    Comments, includes and the order stay; a setting that the file does not have is added where it is not the default,
+    or where an included file or a flag has set it. A link stays a link: the file that it names is written.
     """
+    path = path.resolve()
     lines = rewritten(path.read_text(errors="surrogateescape"), config)
     mode = path.stat().st_mode
     with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, errors="surrogateescape") as draft:
@@ -203,7 +205,7 @@ def rewritten(text: str, config: Config) -> str:
     added = [
         line
         for setting in SETTINGS
-        if setting.name in present or config[setting.name] != setting.default
+        if setting.name in present or setting.name in config.given or config[setting.name] != setting.default
         for line in due[setting.name]
     ]
     added += users

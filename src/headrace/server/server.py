@@ -4,7 +4,8 @@
     run       connections come and go; ten times a second the engine does its chores; alarms wake who waits
     stop      SIGTERM, SIGINT or SHUTDOWN: no more connections, what has arrived is run, replies leave, then the end
 
-Everything happens on the one thread of the event loop. A second SIGINT ends at once.
+Everything happens on the one thread of the event loop. A second SIGINT ends at once. SIGHUP and SIGUSR1, by which other
+servers open their logs anew, change nothing: the log is opened for each line.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from headrace.server.connection import Connection, Limits
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
 from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
+from headrace.server.supervision import Supervisor, go_to_background
 from headrace.server.tls import TlsPort
 from headrace.storage.child import ForkedJob
 from headrace.storage.directory import DataDirectory
@@ -66,9 +68,10 @@ class _LoopConnection(Connection, asyncio.BufferedProtocol):
 class Server:
     """See the module."""
 
-    def __init__(self, config: Config, log: Log) -> None:
+    def __init__(self, config: Config, log: Log, supervisor: Supervisor) -> None:
         self.config = config
         self.log = log
+        self._supervisor = supervisor
         self.engine = Engine(config, TABLE)
         disk = Disk()
         self.journal = Journal(disk, background=True)
@@ -101,6 +104,7 @@ class Server:
 
     def _follow_configuration(self) -> None:
         watch = self.config.watch
+        self.config.report_inert = self._log_inert
         watch("loglevel", self.log.set_level)
         watch("dir", self._enter_directory)
         watch("port", self._listening_changed)
@@ -110,6 +114,10 @@ class Server:
         for name in ("client-query-buffer-limit", "client-output-buffer-limit", "proto-max-bulk-len"):
             watch(name, self._limits_changed)
         self._limits_changed(None)
+
+    def _log_inert(self, name: str) -> None:
+        reason = self.config.settings[name].inert
+        self.log.notice(f"CONFIG SET {name}: the value is kept, but it changes nothing here: {reason}.")
 
     def _enter_directory(self, path: str) -> None:
         try:
@@ -172,7 +180,8 @@ class Server:
         if port and addresses:
             self._tcp = open_tcp(addresses, port, backlog)
         if path:
-            self._unix = [open_unix(path, self.config["unixsocketperm"], backlog)]
+            group, permissions = self.config["unixsocketgroup"], self.config["unixsocketperm"]
+            self._unix = [open_unix(path, permissions, backlog, group)]
         self._tls.listen()
         if not self._tcp and not self._unix and not self._tls.is_open:
             raise CannotServe("There is nowhere to listen: give a port and an address to bind, or a unixsocket.")
@@ -314,7 +323,8 @@ class Server:
         loop = self._loop
         asyncio.set_event_loop(loop)
         loop.set_exception_handler(self._report)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes does not end a server
+        for number in (signal.SIGHUP, signal.SIGUSR1):  # a terminal that closes does not end a server, nor logrotate
+            signal.signal(number, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGTERM, self._signalled, signal.SIGTERM)
         loop.add_signal_handler(signal.SIGINT, self._signalled, signal.SIGINT)
         try:
@@ -340,6 +350,7 @@ class Server:
         try:
             for progress in self.store.open():
                 self.store.progress = progress
+                self._supervisor.loading(progress.done, progress.total)
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001 — raised again by `run`, where it ends the server
             self._cannot_go_on = error
@@ -368,6 +379,7 @@ class Server:
         self.log.notice(
             f"Headrace {headrace.__version__}, pid {os.getpid()}, {' and '.join(where)}. Ready to accept connections"
         )
+        self._supervisor.ready()
 
     def _report(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log what a connection's code did not expect; the event loop has ended that connection."""
@@ -385,10 +397,16 @@ class Server:
             return
         self._stopped_by_interrupt = number == signal.SIGINT
         self.log.warning(f"Received {number.name} scheduling shutdown...")
+        asked_for = self.config[f"shutdown-on-{number.name.lower()}"]
+        save = True if "save" in asked_for else False if "nosave" in asked_for else None
         try:
-            self._shut_down(None)
+            self._shut_down(save)
         except CommandError:
-            self.log.warning("Error trying to save the DB, can't exit.")
+            if "force" in asked_for:
+                self.log.warning("Error trying to save the DB, but shutdown-on-… says force: exiting.")
+                self._stop()
+            else:
+                self.log.warning("Error trying to save the DB, can't exit.")
 
     def _shut_down(self, save: bool | None) -> None:
         """Save where asked for, or where there are save points and nothing else was asked for, and stop."""
@@ -412,6 +430,7 @@ class Server:
 
     def _stop(self) -> None:
         self._stopping = True
+        self._supervisor.stopping()
         self.log.warning("User requested shutdown...")
         self._close_listeners(self._tcp + self._unix)
         self._tls.close()
@@ -497,29 +516,70 @@ def serve(arguments: list[str]) -> None:
     """
     config = Config()
     file = redis_conf.load(config, arguments)
+    as_redis_saves = False
     if file is not None:
         config.file = str(file)
         config.rewrite_file = lambda: redis_conf.rewrite_file(file, config)
+        as_redis_saves = config.keep_snapshots_as_redis()
+    supervisor = Supervisor(config["supervised"])
+    let_go = go_to_background() if config["daemonize"] and supervisor.kind == "no" else None
     _prepare_directory(config["dir"])
+    log = _open_log(config)
+    try:
+        if supervisor.missing:
+            log.warning(f"supervised {supervisor.missing}: nobody of that kind has started this process.")
+        if config.inert_given:
+            log.notice(f"These settings are kept, but change nothing here: {', '.join(config.inert_given)}.")
+        if as_redis_saves:
+            points = config.shown(["save"])["save"]
+            log.notice(f"The file says `appendonly no` and nothing of `save`: as in redis-server it is {points}.")
+        _run(config, log, supervisor, let_go)
+    except Exception as error:
+        if log.is_kept:  # the terminal, where it is said as well, may be gone
+            log.warning(str(error))
+        raise
+
+
+def _open_log(config: Config) -> Log:
     try:
         log = Log(config["logfile"], config["loglevel"])
     except OSError as error:
         raise CannotServe(
             f"The log file {config['logfile']} cannot be opened: {os.strerror(error.errno or 0)}."
         ) from None
+    if config["syslog-enabled"]:
+        log.use_syslog(config["syslog-ident"], config["syslog-facility"])
+    return log
+
+
+def _run(config: Config, log: Log, supervisor: Supervisor, let_go: Callable[[], None] | None) -> None:
     possible = _raise_descriptor_limit(config["maxclients"])
     if possible < config["maxclients"]:
         log.warning(f"The system lets a process have {possible} clients: maxclients is lowered to that.")
         config.load("maxclients", [str(max(possible, 1))])
-    server = Server(config, log)
+    server = Server(config, log, supervisor)
     server.store.directory.lock()
     _prepare_users(server.engine)
     server.listen()
-    pidfile = Path(config["pidfile"]) if config["pidfile"] else None
+    pidfile = _write_pidfile(config["pidfile"], log)
     try:
-        if pidfile is not None:
-            pidfile.write_text(f"{os.getpid()}\n")
+        if let_go is not None:
+            let_go()
         server.run()
     finally:
         if pidfile is not None:
-            pidfile.unlink(missing_ok=True)
+            with suppress(OSError):
+                pidfile.unlink()
+
+
+def _write_pidfile(path: str, log: Log) -> Path | None:
+    """Write who serves; where that fails, serve nevertheless, as redis-server does."""
+    if not path:
+        return None
+    pidfile = Path(path).absolute()  # the current directory may change
+    try:
+        pidfile.write_text(f"{os.getpid()}\n")
+    except OSError as error:
+        log.warning(f"Failed to write PID file {pidfile}: {os.strerror(error.errno or 0)}")
+        return None
+    return pidfile

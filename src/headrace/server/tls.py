@@ -33,6 +33,8 @@ SETTINGS: Final = (
     "tls-auth-clients",
     "tls-protocols",
     "tls-ciphers",
+    "tls-prefer-server-ciphers",
+    "tls-dh-params-file",
 )
 
 _HANDSHAKE_S: Final = 10  # who takes longer is turned away
@@ -64,6 +66,15 @@ def make_context(config: Config) -> ssl.SSLContext:
             context.set_ciphers(config["tls-ciphers"])
     except ssl.SSLError:
         raise BadTLS(f"None of the ciphers of tls-ciphers, '{config['tls-ciphers']}', can be used.") from None
+    if config["tls-prefer-server-ciphers"]:
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    else:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    if config["tls-dh-params-file"]:
+        try:
+            context.load_dh_params(config["tls-dh-params-file"])
+        except (ssl.SSLError, OSError):
+            raise BadTLS(f"The file {config['tls-dh-params-file']} of tls-dh-params-file cannot be read.") from None
     _load_certificate(context, config)
     context.verify_mode = _VERIFICATION[config["tls-auth-clients"]]
     if context.verify_mode != ssl.CERT_NONE:

@@ -1,0 +1,92 @@
+"""Being started and watched by others: in the background, or by systemd or upstart.
+
+    daemonize yes         the process that was started waits until the server listens, then exits with status 0; where
+                          the server cannot start, it exits with the server's status
+    supervised systemd    the socket NOTIFY_SOCKET gets READY=1 once the data is loaded, more time while it is being
+                          loaded, and STOPPING=1 at the end
+    supervised upstart    the process stops itself when it is ready (SIGSTOP), which upstart waits for
+    supervised auto       whichever of these two the environment shows, if any
+
+Whom another program supervises stays in the foreground, whatever `daemonize` says.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+_STATUS_S: Final = 1.0  # how long at least between two messages while data is loaded
+_MORE_TIME_US: Final = 30_000_000
+
+
+class Supervisor:
+    """Who waits for this process; `kind` is "systemd", "upstart" or "no"."""
+
+    def __init__(self, asked_for: str) -> None:
+        """Take from the environment what children must not inherit."""
+        self._address = os.environ.pop("NOTIFY_SOCKET", "") if asked_for in ("systemd", "auto") else ""
+        job = os.environ.pop("UPSTART_JOB", "") if asked_for in ("upstart", "auto") else ""
+        self.kind = "systemd" if self._address else "upstart" if job else "no"
+        self.missing = "" if asked_for in ("no", "auto", self.kind) else asked_for
+        self._told = 0.0
+
+    def loading(self, done: int, total: int) -> None:
+        """Say how far loading is, and ask for more time than a start usually has."""
+        now = monotonic()
+        if self._address and now - self._told >= _STATUS_S:
+            self._told = now
+            share = 100 * done // total if total else 0
+            self._send(f"STATUS=Loading data: {share}%\nEXTEND_TIMEOUT_USEC={_MORE_TIME_US}")
+
+    def ready(self) -> None:
+        """Say that clients are served."""
+        self._send("STATUS=Ready to accept connections\nREADY=1")
+        if self.kind == "upstart":
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def stopping(self) -> None:
+        """Say that the end has begun."""
+        self._send("STOPPING=1")
+
+    def _send(self, text: str) -> None:
+        if not self._address:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        # A supervisor that does not listen is no reason not to serve.
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.sendto(text.encode(), address)
+
+
+def go_to_background() -> Callable[[], None]:
+    """Go on in a child process; what is returned lets the process that was started exit.
+
+    Until then the child writes to the same terminal, so that a person reads why it cannot start.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        if os.read(reading, 1):
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(status if status > 0 else 1)
+    os.close(reading)
+    os.setsid()
+
+    def let_go() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.close(null)
+        os.write(writing, b".")
+        os.close(writing)
+
+    return let_go
