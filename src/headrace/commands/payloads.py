@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.commands.expiry import has_passed
-from headrace.commands.relocation import announce_replaced
+from headrace.commands.relocation import announce_replaced, place
 from headrace.commands.table import FIRST, command
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
@@ -104,15 +104,11 @@ def restore(call: Call) -> None:
             call.emit([b"DEL", key])
         call.reply.ok()
         return
-    call.db.expires.pop(key, None)
-    call.create(key, value)
-    if expires_ms:
-        call.db.set_expiry(key, expires_ms)
-        if not options.absolute:
-            call.emit([*call.argv[:2], b"%d" % expires_ms, *call.argv[3:], b"ABSTTL"])
+    place(call, call.db, key, value, expires_ms or None)
+    if expires_ms and not options.absolute:
+        call.emit([*call.argv[:2], b"%d" % expires_ms, *call.argv[3:], b"ABSTTL"])
     if options.idle_s is not None:
         call.db.note_access(key, call.engine.second - options.idle_s)
-    call.touch(key)
     call.notify(Event.GENERIC, b"restore", key)
     announce_replaced(call, call.db, key, former, value)
     call.changed()

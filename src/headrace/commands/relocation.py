@@ -36,7 +36,7 @@ def _database(call: Call, number: int) -> Database:
     return databases[number]
 
 
-def _place(call: Call, db: Database, key: bytes, value: object, expires_ms: int | None) -> None:
+def place(call: Call, db: Database, key: bytes, value: object, expires_ms: int | None) -> None:
     """Give a key of any database a value, whatever it held; one that was there keeps its place in a SCAN."""
     db.expires.pop(key, None)
     db.put(key, value)
@@ -68,7 +68,7 @@ def _rename(call: Call, *, replace: bool) -> bool:
     if former is not None and not replace:
         return False
     expires_ms = call.db.expires.get(source)
-    _place(call, call.db, target, value, expires_ms)
+    place(call, call.db, target, value, expires_ms)
     call.delete(source)
     call.notify(Event.GENERIC, b"rename_from", source)
     call.notify(Event.GENERIC, b"rename_to", target)
@@ -132,7 +132,7 @@ def copy(call: Call) -> None:
         call.reply.integer(0)
         return
     copied = _copy_of(value)
-    _place(call, db, target, copied, call.db.expires.get(source))
+    place(call, db, target, copied, call.db.expires.get(source))
     call.engine.announce(db, Event.GENERIC, b"copy_to", target)
     announce_replaced(call, db, target, former, value)
     call.changed()
@@ -150,7 +150,7 @@ def move(call: Call) -> None:
     if value is None or call.engine.find(db, key) is not None:
         call.reply.integer(0)
         return
-    _place(call, db, key, value, call.db.expires.get(key))
+    place(call, db, key, value, call.db.expires.get(key))
     call.delete(key)
     call.notify(Event.GENERIC, b"move_from", key)
     call.engine.announce(db, Event.GENERIC, b"move_to", key)
