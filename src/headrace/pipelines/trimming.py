@@ -12,6 +12,7 @@ A server that is restarted meanwhile is waited for, and asked again.
 from headrace.core.stream_id import StreamID
 from headrace.pipelines.asking import connect, groups_of
 from headrace.pipelines.layout import shown_key
+from headrace.spark.identity import same_streams
 from headrace.spark.offsets import Mark, Place
 from headrace.spark.servers import Server
 
@@ -24,9 +25,9 @@ def trim_archived(
     removed: dict[str, int] = {}
     try:
         for (place, key), mark in marks.items():
-            server = connections.server(place)
-            state = connections.transport(place).describe([key])[0]
-            if state is None or state.first_id is None or not mark.belongs_to(state):
+            server, transport = connections.server(place), connections.transport(place)
+            state = transport.describe([key])[0]
+            if state is None or state.first_id is None or not all(same_streams(transport, [(key, mark, state)])):
                 continue  # gone, empty, or another stream by now
             keep = mark.id.successor()
             if not beyond_groups:

@@ -22,10 +22,8 @@ from headrace.spark.streams import Slice, StreamState
 _LOG = logging.getLogger("headrace.spark")
 
 
-def lost_between(start: Mark, end: Mark, state: StreamState | None) -> int | None:
-    """Count the entries from `start` to `end` that are certainly gone; None: some are, nobody knows how many."""
-    if state is None or not end.belongs_to(state):
-        return end.added - start.added if start.added is not None and end.added is not None else None
+def lost_between(start: Mark, end: Mark, state: StreamState) -> int:
+    """Count the entries from `start` to `end` that were certainly trimmed from the stream that both belong to."""
     if start.added is None or start.life != end.life or state.max_deleted_id > start.id:
         return 0
     if state.first_id is not None and state.first_id <= start.id:
@@ -34,21 +32,32 @@ def lost_between(start: Mark, end: Mark, state: StreamState | None) -> int | Non
     return lost if end.added is None else min(lost, end.added - start.added)
 
 
-def report_loss(lost: int | None, key: bytes, where: str, *, fail: bool) -> None:
-    """Raise, or warn, when entries were lost; `where` says after which ID."""
+def report_loss(lost: int | None, key: bytes, where: str, *, fail: bool, how: str = "trimmed or deleted from") -> None:
+    """Raise, or warn, when entries were lost (None: nobody knows how many); `where` says after which ID."""
     if lost == 0:
         return
     many = "entries were" if lost is None else f"{lost} entries were" if lost > 1 else "1 entry was"
-    told = (
-        f"{many} trimmed or deleted from stream {key.decode(errors='backslashreplace')!r} {where} "
-        "before the query had read them"
-    )
+    told = f"{many} {how} stream {_shown(key)} {where} before the query had read them"
     if fail:
         raise DataLost(
             f"option 'failOnDataLoss' is 'true': {told}; set it to false to go on with what is there, and option group "
             "with XTRIM … ACKED to keep what is unread"
         )
     _LOG.warning("%s", told)
+
+
+def report_new_life(key: bytes, id: StreamID) -> None:
+    """Say that a stream was deleted and made anew, of which nothing is known to be lost."""
+    _LOG.warning(
+        "stream %s was deleted and made anew: it is read from its beginning. The old one was read up to %s; whether it "
+        "got entries after that, before it was deleted, is not known",
+        _shown(key),
+        id,
+    )
+
+
+def _shown(key: bytes) -> str:
+    return repr(key.decode(errors="backslashreplace"))
 
 
 class LossWatch:
@@ -64,16 +73,21 @@ class LossWatch:
         self._planned = part.planned
         self._before = part.before if exact else None
 
-    def look(self, start: StreamID, state: StreamState | None) -> None:
-        """Compare with what was planned: the entries from `start` on were read just before the stream was so."""
+    def look(self, start: StreamID, state: StreamState | None) -> bool:
+        """Compare with what was planned: the entries from `start` on were read just before the stream was so.
+
+        False: they are those of another stream, or nobody knows, and there is nothing more to read.
+        """
         planned = self._planned
         if planned is None or (state is not None and self._intact(start, planned, state)):
-            return
-        lost: int | None = None
-        if state is not None and self._before is not None and state.added >= planned.added:
-            lost = max(0, state.removed - planned.removed - self._before)
+            return True
+        if state is None or not planned.may_become(state):
+            report_loss(None, self._key, f"from {start} on", fail=self._fail, how="deleted with")
+            return False
+        lost = None if self._before is None else max(0, state.removed - planned.removed - self._before)
         self._planned, self._before = state, 0
         report_loss(lost, self._key, f"from {start} on", fail=self._fail)
+        return True
 
     def count(self, entries: int) -> None:
         """Remember how many entries of the slice were read."""
@@ -83,7 +97,7 @@ class LossWatch:
     @staticmethod
     def _intact(start: StreamID, planned: StreamState, state: StreamState) -> bool:
         """Whether nothing from `start` on can have been trimmed."""
-        if state.added < planned.added or state.last_id < planned.last_id:
+        if not planned.may_become(state):
             return False
         if state.first_id is not None and state.first_id <= start:
             return True

@@ -78,7 +78,7 @@ class PackedTransport(XRangeTransport):
         start: bytes | None = bytes(part.first)
         while start is not None:
             command = ("HEADRACE", "NODES", part.key, start, bytes(part.last), "COUNT", _ASKED_BYTES)
-            start, nodes = self._ask_watched(command, part.key, StreamID.parse(start), watch)
+            start, nodes = self._ask_watched(command, part.key, StreamID.parse(start), watch) or (None, [])
             if nodes:
                 yield nodes
 

@@ -40,15 +40,15 @@ class ProgressGroup:
                 return Mark(StreamID.parse(group[b"last-delivered-id"]), group.get(b"entries-read"))
         return None
 
-    def publish(self, server: Server, key: bytes, mark: Mark) -> None:
-        """Move the group to where the query is; a stream that is gone has no groups."""
+    def publish(self, server: Server, key: bytes, mark: Mark) -> bool:
+        """Move the group to where the query is; False: the stream has no such group, or is gone."""
         try:
             server.ask("XGROUP", "SETID", key, self._name, bytes(mark.id), *_entries_read(mark), key=key)
         except CommandRefused as refused:
-            if "NOGROUP" in str(refused):
-                self.create(server, key, mark)
-            elif "requires the key to exist" not in str(refused):
+            if "NOGROUP" not in str(refused) and "requires the key to exist" not in str(refused):
                 raise
+            return False
+        return True
 
 
 def _entries_read(mark: Mark) -> tuple[str | int, ...]:

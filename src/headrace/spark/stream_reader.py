@@ -10,11 +10,13 @@ once more in a new process when the first batch did not succeed: it is remembere
 journals before it runs that batch.
 
 Streams that appear later (of a pattern, or named and not there yet) are read from where the options say; from their
-beginning, where those say "latest".
+beginning, where those say "latest". So are streams that were deleted and made anew, see `identity`: a mark knows the
+stream that it belongs to, and the next life of one begins before everything.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,7 +33,8 @@ from pyspark.sql.streaming.datasource import (
 from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
-from headrace.spark.losses import LossWatch, lost_between, report_loss
+from headrace.spark.identity import same_streams
+from headrace.spark.losses import LossWatch, lost_between, report_loss, report_new_life
 from headrace.spark.offsets import Mark, Place, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
@@ -53,8 +56,9 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connections = Connections(options.server)
         self._group = None if options.group is None else ProgressGroup(options.group)
         self._initial: dict[Place, Mark] | None = None
-        self._until: dict[Place, Mark] | None = None  # where AvailableNow ends
+        self._until: dict[Place, StreamState] | None = None  # where AvailableNow ends
         self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
+        self._lives: dict[Place, int] = {}  # which life of each stream is there
         self._looked_around = 0.0
         self._known: list[Place] | None = None  # the streams, as of when it looked around
 
@@ -74,7 +78,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember how far the streams go now."""
         states = self._describe(self._connections.resolve(self._options.keys))
-        self._until = {place: Mark.after(state) for place, state in states.items() if state is not None}
+        self._until = {place: state for place, state in states.items() if state is not None}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return how far the streams go, so that progress shows the lag."""
@@ -90,18 +94,21 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             resolve = self._connections.resolve
             self._known = resolve(self._options.keys) if self._until is None else list(self._until)
         states = self._describe(list(dict.fromkeys([*marks, *self._known])))
-        starts = {place: self._start_of(place, marks.get(place), state) for place, state in states.items()}
+        same = self._same(marks, states)
+        starts = {place: self._start_of(place, marks.get(place), states[place], same) for place in states}
         ends: dict[Place, Mark] = {}
         for place, state in states.items():
             begin = starts[place]
             if begin is not None:
                 ends[place] = self._end_of(place, begin, state)
-                self._seen[place] = Mark.after(state, begin.life) if state is not None else begin
+                self._seen[place] = Mark.after(state, begin.life, begin.lost) if state is not None else begin
         self._limit(starts, ends, states, limit)
         for place, end in ends.items():
-            # A stream made anew that the limit leaves nothing of stays where it was.
-            if place in marks and end.life != marks[place].life and end.id == MIN_ID:
-                ends[place] = marks[place]
+            begin, state = starts[place], states[place]
+            if begin is not None and state is not None and begin.id < end.id:
+                lost = lost_between(begin, end, state)
+                report_loss(lost, place[1], f"after {begin.id}", fail=self._options.fail_on_data_loss)
+                ends[place] = replace(end, lost=begin.lost + lost)
         if first:
             return with_beginning(to_json(ends), start)
         return start if ends == marks else to_json(ends)
@@ -115,16 +122,23 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for place, mark in ends.items():
             begin = begins.get(place) or self._first_mark(place)
             if begin.life < mark.life:
-                begin = Mark(MIN_ID, None, mark.life)
+                begin = Mark(MIN_ID, None, mark.life, mark.lost)
             if begin.id < mark.id:
                 ranges[place] = (begin, mark)
         states = self._describe(list(ranges))
+        same = self._same({place: mark for place, (_, mark) in ranges.items()}, states)
         slices: list[Slice] = []
         for place, (begin, mark) in ranges.items():
             state = states[place]
-            lost = lost_between(begin, mark, state)
-            report_loss(lost, place[1], f"after {begin.id}", fail=self._options.fail_on_data_loss)
-            if state is not None and state.first_id is not None and state.first_id <= mark.id:
+            where, fail = f"after {begin.id}", self._options.fail_on_data_loss
+            if state is None or place not in same:
+                lost = None if begin.added is None or mark.added is None else mark.added - begin.added
+                report_loss(lost, place[1], where, fail=fail, how="deleted with")
+                continue
+            # What was gone when the end was planned has been reported then.
+            lost = max(0, lost_between(begin, mark, state) - (mark.lost - begin.lost))
+            report_loss(lost, place[1], where, fail=fail)
+            if state.first_id is not None and state.first_id <= mark.id:
                 first, last = begin.id.successor(), min(mark.id, state.last_id)
                 known = None if begin.added is None or mark.added is None else mark.added - begin.added
                 entries = estimate(state, first, last) if known is None else max(1, known)
@@ -143,9 +157,15 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Publish that everything up to `end` is done."""
-        if self._group is not None:
-            for (server, key), mark in from_json(end).items():
-                self._group.publish(self._connections.server(server), key, mark)
+        if self._group is None:
+            return
+        for place, mark in from_json(end).items():
+            server, key = self._connections.server(place[0]), place[1]
+            # Spark commits late: by now the key may hold the next life of the stream, which has its own group.
+            if mark.gone or self._lives.get(place, mark.life) != mark.life:
+                continue
+            if not self._group.publish(server, key, mark) and self._same({place: mark}, self._describe([place])):
+                self._group.create(server, key, mark)
 
     def _is_initial(self, start: dict[str, Any]) -> bool:
         """Whether a batch that begins here is the first of its query."""
@@ -159,7 +179,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._known = None
             return True
         for server in range(len(self._connections)):
-            here = {key: mark.id for (place, key), mark in marks.items() if place == server}
+            here = {key: MIN_ID if mark.gone else mark.id for (place, key), mark in marks.items() if place == server}
             if here and self._connections.transport(server).behind(here):
                 return True
         return False
@@ -173,13 +193,24 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 states.update(((server, key), state) for key, state in zip(keys, found, strict=True))
         return states
 
+    def _same(self, marks: Mapping[Place, Mark], states: States) -> set[Place]:
+        """Return the places whose stream is the one that was read up to its mark."""
+        same: set[Place] = set()
+        for server in range(len(self._connections)):
+            here = [place for place in marks if place[0] == server]
+            asked = [(place[1], marks[place], states[place]) for place in here]
+            if asked:
+                told = same_streams(self._connections.transport(server), asked)
+                same.update(place for place, is_same in zip(here, told, strict=True) if is_same)
+        return same
+
     def _beginning(self, place: Place, state: StreamState | None) -> Mark:
         """Return where a stream is read from that is there when the query begins."""
         server, key = self._connections.server(place[0]), place[1]
         mark = self._first_mark(place, state)
         if isinstance(self._options.starting.of(key), Latest) and state is not None:
             pinned = None if self._group is None else self._group.position(server, key)
-            mark = pinned or Mark.after(state)
+            mark = Mark.after(state) if pinned is None else pinned.planned_with(state)
         if self._group is not None and state is not None:
             self._group.create(server, key, mark)
         return mark
@@ -189,36 +220,52 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starting = self._options.starting.of(place[1])
         if isinstance(starting, Latest) or starting == MIN_ID:
             return Mark.before(state) if state is not None else Mark(MIN_ID)
-        return Mark(starting.predecessor())
+        mark = Mark(starting.predecessor())
+        return mark if state is None else mark.planned_with(state)
 
-    def _start_of(self, place: Place, mark: Mark | None, state: StreamState | None) -> Mark | None:
+    def _start_of(self, place: Place, mark: Mark | None, state: StreamState | None, same: set[Place]) -> Mark | None:
         """Return where the next batch begins in a stream; None: it is not read yet."""
         if mark is None:
             if state is None or state.first_id is None:
                 return None
             begin = self._first_mark(place, state)
-            if self._group is not None:
-                self._group.create(self._connections.server(place[0]), place[1], begin)
-            return begin
-        if state is not None and mark.belongs_to(state):
+        elif place in same or (state is None and (mark.gone or not mark.seen)):
+            self._lives[place] = mark.life
             return mark
-        seen = self._seen.pop(place, mark)
-        if seen.life == mark.life and seen.id > mark.id:
-            lost = None if seen.added is None or mark.added is None else seen.added - mark.added
-            report_loss(lost, place[1], f"after {mark.id}", fail=self._options.fail_on_data_loss)
-        return mark if state is None else Mark.before(state, mark.life + 1)
+        else:
+            begin = self._after_deletion(place, mark, state)
+        self._lives[place] = begin.life
+        if self._group is not None and state is not None:
+            self._group.create(self._connections.server(place[0]), place[1], begin)
+        return begin
+
+    def _after_deletion(self, place: Place, mark: Mark, state: StreamState | None) -> Mark:
+        """Report what a stream that was deleted is known to have had unread, and return where the next one begins."""
+        lost: int | None = 0
+        if not mark.gone:
+            seen = self._seen.pop(place, mark)
+            lost = mark.unread
+            if seen.life == mark.life and seen.id > mark.id:
+                lost = None if seen.added is None or mark.added is None else seen.added - mark.added
+            report_loss(lost, place[1], f"after {mark.id}", fail=self._options.fail_on_data_loss, how="deleted with")
+        known = mark.lost + (lost or 0)
+        if state is None:
+            return replace(mark, gone=True, lost=known)
+        if lost == 0:
+            report_new_life(place[1], mark.id)
+        return Mark.before(state, mark.life + 1, known)
 
     def _end_of(self, place: Place, begin: Mark, state: StreamState | None) -> Mark:
         """Return how far a stream can be read."""
-        if state is None or state.last_id <= begin.id:
+        if state is None or begin.gone or state.last_id <= begin.id:
             return begin
-        end = Mark.after(state, begin.life)
         if self._until is None:
-            return end
+            return Mark.after(state, begin.life, begin.lost)
         until = self._until.get(place)
-        if until is None or begin.life or until.id <= begin.id:
+        # One that was made anew since the query began is left to the next.
+        if until is None or not until.may_become(state) or until.last_id <= begin.id:
             return begin
-        return min(end, until, key=lambda mark: mark.id)
+        return Mark.after(until, begin.life, begin.lost)
 
     def _limit(
         self, starts: dict[Place, Mark | None], ends: dict[Place, Mark], states: States, limit: ReadLimit
@@ -237,6 +284,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         total = sum(waiting.values())
         if size is None and (entries is None or total <= entries):
             return
+        cut: dict[Place, tuple[Mark, StreamState]] = {}
         for place, count in waiting.items():
             begin, state = starts[place], states[place]
             assert begin is not None  # noqa: S101  (only those that are read are waiting)
@@ -249,4 +297,11 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Entries that were deleted on the way were added too, and are not counted here.
                 exact = begin.added is not None and state.max_deleted_id <= begin.id
                 added = (begin.added or 0) + reached[1] if exact else None
-                ends[place] = Mark(reached[0], added, begin.life)
+                cut[place] = Mark(reached[0], added, begin.life, begin.lost), state
+        for server in {place[0] for place in cut}:
+            here = [place for place in cut if place[0] == server]
+            lookup = self._connections.transport(server)
+            found = lookup.entry_digests([(place[1], cut[place][0].id) for place in here])
+            for place, digest in zip(here, found, strict=True):
+                mark, state = cut[place]
+                ends[place] = mark.planned_with(state, digest)

@@ -1,6 +1,8 @@
 """What a server tells about a stream, and which part of one a task reads."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from headrace.core.stream_id import StreamID
 
@@ -15,11 +17,32 @@ class StreamState:
     max_deleted_id: StreamID
     added: int  # entries over all its life
     origin: int = 0  # where in a file it stands
+    digests: Mapping[StreamID, str] = field(default_factory=dict, compare=False)  # of the first and the last entry
 
     @property
     def removed(self) -> int:
         """How many entries are no longer there."""
         return self.added - self.length
+
+    def may_become(self, later: "StreamState") -> bool:
+        """Whether `later` can be this stream at a later moment; False: it was deleted and made anew in between."""
+        risen = later.added >= self.added and later.removed >= self.removed and later.last_id >= self.last_id
+        if not risen or later.max_deleted_id < self.max_deleted_id:
+            return False
+        if later.first_id is not None:
+            earlier = later.first_id <= self.last_id if self.first_id is None else later.first_id < self.first_id
+            if earlier:
+                return False
+        return all(later.digests.get(id, digest) == digest for id, digest in self.digests.items())
+
+
+def entry_digest(fields: Sequence[bytes]) -> str:
+    """Return a short text that two entries share only if their fields are the same."""
+    whole = blake2b(digest_size=8)
+    for text in fields:
+        whole.update(b"%d:" % len(text))
+        whole.update(text)
+    return whole.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """How entries travel from a server: one small interface, and the way that every Redis and Valkey knows.
 
-    describe   where streams begin and end              XINFO STREAM, one round trip for all
-    behind     whether anything came after positions    XREAD COUNT 1, one command for all
-    split      cut a range into even parts              by the IDs alone: they are times, and entries come evenly
-    advance    how far a budget of entries reaches      XRANGE, read and counted
-    read       the entries of a slice, as batches       XRANGE in chunks of about 4 MB, each with XINFO STREAM
+    describe        where streams begin and end              XINFO STREAM, one round trip for all
+    entry_digests   which fields single entries have         XRANGE, one round trip for all
+    behind          whether anything came after positions    XREAD COUNT 1, one command for all
+    split           cut a range into even parts              by the IDs alone: they are times, and entries come evenly
+    advance         how far a budget of entries reaches      XRANGE, read and counted
+    read            the entries of a slice, as batches       XRANGE in chunks of about 4 MB, each with XINFO STREAM
 
 Reading is by ID ranges only, so that a task that runs twice reads the same. What comes with each chunk tells a
 `LossWatch` whether trimming has overtaken the task.
@@ -23,7 +24,7 @@ from headrace.spark.errors import BadOption
 from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.servers import Command, Server, explain
-from headrace.spark.streams import Slice, StreamState
+from headrace.spark.streams import Slice, StreamState, entry_digest
 
 _FIRST_CHUNK: Final = 100
 _MOST_ENTRIES: Final = 10_000  # of a batch; prebuilt batches of 10,000 reach what ones of 100,000 do, in less memory
@@ -35,6 +36,9 @@ class Transport(Protocol):
 
     def describe(self, keys: Sequence[bytes]) -> list[StreamState | None]:
         """Return the state of each stream; None where there is no such key."""
+
+    def entry_digests(self, wanted: Sequence[tuple[bytes, StreamID]]) -> list[str | None]:
+        """Return the digest of each entry, given by key and ID; None where there is none."""
 
     def behind(self, positions: Mapping[bytes, StreamID]) -> bool:
         """Whether a stream has entries after its position."""
@@ -62,6 +66,14 @@ class XRangeTransport:
         """Ask for XINFO STREAM of all keys at once."""
         replies = self._server.ask_all((key, ("XINFO", "STREAM", key)) for key in keys)
         return [self._state(key, reply) for key, reply in zip(keys, replies, strict=True)]
+
+    def entry_digests(self, wanted: Sequence[tuple[bytes, StreamID]]) -> list[str | None]:
+        """Ask for all entries at once."""
+        replies = self._server.ask_all((key, ("XRANGE", key, bytes(id), bytes(id))) for key, id in wanted)
+        for (key, _), reply in zip(wanted, replies, strict=True):
+            if isinstance(reply, Exception):
+                raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
+        return [entry_digest(reply[0][1]) if reply else None for reply in replies]
 
     def behind(self, positions: Mapping[bytes, StreamID]) -> bool:
         """Ask for one entry after each position."""
@@ -113,7 +125,7 @@ class XRangeTransport:
             if watch is None:
                 chunk = self._server.ask(*command, key=part.key)
             else:
-                chunk = self._ask_watched(command, part.key, StreamID.parse(start), watch)
+                chunk = self._ask_watched(command, part.key, StreamID.parse(start), watch) or []
                 watch.count(len(chunk))
             if chunk:
                 yield chunk
@@ -127,12 +139,11 @@ class XRangeTransport:
             count = max(1, min(_MOST_ENTRIES, count * 10, _CHUNK_BYTES * len(chunk) // max(size, 1)))
 
     def _ask_watched(self, command: Command, key: bytes, start: StreamID, watch: LossWatch) -> Any:
-        """Ask for entries from an ID on, and in the same round trip what the stream has."""
+        """Ask for entries from an ID on, and in the same round trip what the stream has; None: it is another one."""
         reply, state = self._server.ask_all([(key, command), (key, ("XINFO", "STREAM", key))])
         if isinstance(reply, Exception):
             raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
-        watch.look(start, self._state(key, state))
-        return reply
+        return reply if watch.look(start, self._state(key, state)) else None
 
     def _together(self, positions: Mapping[bytes, StreamID]) -> Iterable[tuple[bytes, list[tuple[bytes, StreamID]]]]:
         """Group keys that one command may name: all of them, and in a cluster those of one slot."""
@@ -154,13 +165,14 @@ class XRangeTransport:
                 "the server is older than Redis 7.0 and does not tell how many entries a stream ever had; name one of "
                 "7.0 or later, or read its RDB file with the option path",
             )
-        first = info[b"first-entry"]
+        first, last = info[b"first-entry"], info[b"last-entry"]
         return StreamState(
             length=info[b"length"],
             first_id=StreamID.parse(first[0]) if first else None,
             last_id=StreamID.parse(info[b"last-generated-id"]),
             max_deleted_id=StreamID.parse(info[b"max-deleted-entry-id"]),
             added=info[b"entries-added"],
+            digests={StreamID.parse(id): entry_digest(fields) for id, fields in filter(None, (first, last))},
         )
 
 
