@@ -45,7 +45,13 @@ def test_commands_and_their_exit_codes(
     assert (result.exit_code, result.output.partition(" from ")[0]) == (0, "Loaded 2 entries")
     result = run("archive", "s", lake, "--trim", "--json")
     assert result.exit_code == 0
-    assert json.loads(result.output) == {"path": str(lake), "entries": 2, "batches": 1, "trimmed": {"s": 2}}
+    assert json.loads(result.output) == {
+        "path": str(lake),
+        "entries": 2,
+        "batches": 1,
+        "trimmed": {"s": 2},
+        "fates": [],
+    }
     headrace_server.delete("s")
     assert run("replay", lake).output == "Replayed 2 entries to 1 stream.\n"
     assert run("audit", lake).output == "Equal: 2 entries in 1 range.\n"

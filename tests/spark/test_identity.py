@@ -205,6 +205,7 @@ def test_a_batch_that_was_journaled_reads_nothing_of_another_stream(server: redi
     assert list(query.rows(start, end)) == []
     query.checkpoint.append(end)
     assert query.batch() == expected
+    assert query.checkpoint[-1]["0"]["s"]["lost"] == 2
     query.options["failOnDataLoss"] = "true"
     query.begin()
     with pytest.raises(DataLost, match="2 entries were deleted with stream 's' after 2-0"):

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from headrace.pipelines.checkpoint import committed_marks
 from headrace.pipelines.errors import explained
 from headrace.pipelines.layout import PARTITIONS, SOURCE_SCHEMA, as_archived
+from headrace.pipelines.lives import Fate
 from headrace.pipelines.running import Watch, ignore, run_query
 from headrace.pipelines.sole_writer import settle_on_disk, sole_writer
 from headrace.pipelines.trimming import trim_archived
@@ -40,6 +41,8 @@ class Archived:
     batches: int
     trimmed: dict[str, int] = field(default_factory=dict)
     """By stream: how many entries were removed from it."""
+    fates: list[Fate] = field(default_factory=list)
+    """What became of streams: deleted, made anew, entries lost."""
 
 
 def archive_streams(
@@ -92,7 +95,7 @@ def archive_streams(
         ran = run(after_batch=remove if continuous and trim != "nothing" else None)
         if trim != "nothing":
             remove()
-    return Archived(path, ran.entries, ran.batches, trimmed)
+    return Archived(path, ran.entries, ran.batches, trimmed, list(ran.fates))
 
 
 def checkpoint_of(path: str) -> str:

@@ -8,9 +8,14 @@
     2. where a range differs: its entries by ID and hash                              names each one
 
 What the stream has trimmed, and what is not archived yet, is counted and is no difference; with `whole` it is.
+
+A stream may have been deleted and made anew. What the archive has of its former lives is no difference: of such a
+stream only those entries count which the archive lacks. One that was made anew since the last run is not archived.
+What was gone before it was archived, as the checkpoint or the stream itself tells, is missing for good.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pyspark.errors import AnalysisException
@@ -26,6 +31,9 @@ from headrace.pipelines.key_names import keys_option, matching_keys
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
 from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.times import id_range
+from headrace.spark.identity import same_streams
+from headrace.spark.losses import lost_between
+from headrace.spark.offsets import Mark, Place
 from headrace.spark.options import DEFAULT_URL, read_options
 from headrace.spark.streams import StreamState
 
@@ -71,6 +79,10 @@ class Audit:
     """Archived, and no longer in the streams."""
     waiting: int
     """In the streams, and not archived yet."""
+    renewed: list[str]
+    """Streams that were deleted and made anew since the last run, so that nothing of them is archived."""
+    lost: dict[str, int]
+    """By stream: entries that were trimmed, or deleted with their key, before they were archived."""
     ranges: list[RangeCount]
     differences: list[Difference]
 
@@ -84,6 +96,21 @@ class _Scope:
     last: StreamID
     base_ms: int
     width_ms: int
+    renewed: bool
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A stream on the servers, and what its marks in the checkpoint say."""
+
+    states: list[StreamState]
+    mark: StreamID | None
+    """How far it is archived."""
+    former: bool
+    """The archive has former lives of it."""
+    renewed: bool
+    """It was made anew since."""
+    lost: int
 
 
 def audit_archive(
@@ -110,22 +137,31 @@ def audit_archive(
         archive = _within(open_archive(spark, path), *between)
         marks = _marks(spark, checkpoint, checkpoint_of(path))
         archived = _extents(archive)
-        states = _states(url, keys, {*archived, *marks})
+        kept = _look_up(url, keys, archived, marks)
         scopes = [
-            _scope(key, states[key], archived.get(key), marks.get(key), between, whole=whole, ranges=ranges)
-            for key in states
+            _scope(key, each, archived.get(key), between, whole=whole, ranges=ranges) for key, each in kept.items()
         ]
         sides = _both_sides(spark, archive, scopes, url, between)
         counts = _count(sides, scopes)
         watch(Progress(sum(count.in_stream for count in counts)))
         compared = [count for count in counts if count.first_ms >= 0]
-        differences = _differences(spark, sides, [count for count in compared if not count.equal])
+        former = set() if whole else {key for key, each in kept.items() if each.former}
+        differences = _differences(spark, sides, [count for count in compared if not count.equal], former)
+        different = {difference.key for difference in differences}
+        compared = [
+            replace(count, equal=True) if count.key in former and shown_key(count.key) not in different else count
+            for count in compared
+        ]
+    renewed = [shown_key(key) for key, each in kept.items() if each.renewed]
+    lost = {shown_key(key): each.lost for key, each in kept.items() if each.lost} if start is end is None else {}
     return Audit(
-        equal=not differences,
+        equal=not (differences or renewed or lost),
         entries=sum(count.in_stream for count in compared),
         archived=sum(count.in_archive for count in compared),
         trimmed=sum(count.in_archive for count in counts if count.first_ms == _TRIMMED),
         waiting=sum(count.in_stream for count in counts if count.first_ms == _WAITING),
+        renewed=renewed,
+        lost=lost,
         ranges=compared,
         differences=differences,
     )
@@ -134,18 +170,14 @@ def audit_archive(
 # --- what there is to compare ----------------------------------------------------------------------------------------
 
 
-def _marks(spark: SparkSession, given: str | None, usual: str) -> dict[bytes, StreamID]:
+def _marks(spark: SparkSession, given: str | None, usual: str) -> dict[Place, Mark]:
     """Return how far each stream is archived; nothing where the archive came without its checkpoint."""
     try:
-        marks = committed_marks(spark, given or usual)
+        return committed_marks(spark, given or usual)
     except AnalysisException:
         if given is not None:
             raise PipelineError(f"there is no checkpoint at {given!r}") from None
         return {}
-    reached: dict[bytes, StreamID] = {}
-    for (_, key), mark in marks.items():
-        reached[key] = max(mark.id, reached.get(key, MIN_ID))
-    return reached
 
 
 def _extents(archive: DataFrame) -> dict[bytes, tuple[StreamID, StreamID]]:
@@ -154,43 +186,72 @@ def _extents(archive: DataFrame) -> dict[bytes, tuple[StreamID, StreamID]]:
     return {bytes(row["stream"]): (_id(row["first"]), _id(row["last"])) for row in rows}
 
 
-def _states(url: str, keys: str | None, archived: set[bytes]) -> dict[bytes, list[StreamState]]:
-    """Return the streams that are compared, with their states, one for each server that has it."""
+def _look_up(url: str, keys: str | None, archived: Iterable[bytes], marks: dict[Place, Mark]) -> dict[bytes, _Kept]:
+    """Return the streams that are compared, with the state of each on every server that has it."""
     connections = connect(url)
     try:
-        wanted = matching_keys(archived, keys)
+        wanted = matching_keys({*archived, *(key for _, key in marks)}, keys)
         if keys is not None:
             names = read_options({"keys": keys}, streaming=False).keys
             wanted = sorted({*wanted, *(key for _, key in connections.resolve(names))})
-        states: dict[bytes, list[StreamState]] = {key: [] for key in wanted}
-        for place in range(len(connections)):
-            for key, state in zip(wanted, connections.transport(place).describe(wanted), strict=True):
-                if state is not None:
-                    states[key].append(state)
-        return states
+        states: dict[Place, StreamState | None] = {}
+        same: set[Place] = set()
+        for server in range(len(connections)):
+            transport = connections.transport(server)
+            found = transport.describe(wanted)
+            states.update(((server, key), state) for key, state in zip(wanted, found, strict=True))
+            known = [(server, key) for key in wanted if (server, key) in marks]
+            asked = [(place[1], marks[place], states[place]) for place in known]
+            told = same_streams(transport, asked)
+            same.update(place for place, is_same in zip(known, told, strict=True) if is_same)
     finally:
         connections.close()
+    return {
+        key: _kept(
+            {place: state for place, state in states.items() if place[1] == key},
+            {place: mark for place, mark in marks.items() if place[1] == key},
+            same,
+        )
+        for key in wanted
+    }
+
+
+def _kept(states: dict[Place, StreamState | None], marks: dict[Place, Mark], same: set[Place]) -> _Kept:
+    """Put together what the servers say of a key."""
+    lost = sum(mark.lost for mark in marks.values())
+    for place, mark in marks.items():
+        state = states.get(place)
+        if state is not None and place in same:
+            lost += lost_between(mark, Mark.after(state, mark.life), state)
+        elif not mark.gone:
+            lost += mark.unread
+    return _Kept(
+        states=[state for state in states.values() if state is not None],
+        mark=max((mark.id for mark in marks.values()), default=None),
+        former=any(mark.life for mark in marks.values()),
+        renewed=any(states.get(place) is not None and place not in same for place in marks),
+        lost=lost,
+    )
 
 
 def _scope(
     key: bytes,
-    states: list[StreamState],
+    kept: _Kept,
     archived: tuple[StreamID, StreamID] | None,
-    mark: StreamID | None,
     between: tuple[StreamID, StreamID],
     *,
     whole: bool,
     ranges: int,
 ) -> _Scope:
-    firsts = [state.first_id for state in states if state.first_id is not None]
+    firsts = [state.first_id for state in kept.states if state.first_id is not None]
     first = min(firsts, default=MAX_ID)
-    last = mark or (archived[1] if archived else MIN_ID)
-    known = [*firsts, last, *(archived or ()), *(state.last_id for state in states)]
+    last = kept.mark or (archived[1] if archived else MIN_ID)
+    known = [*firsts, last, *(archived or ()), *(state.last_id for state in kept.states)]
     base = min(_GREATEST, max(min(known), between[0]).ms)
     top = min(_GREATEST, min(max(known), between[1]).ms)
     if whole:
         first, last = MIN_ID, MAX_ID
-    return _Scope(key, first, last, base, max(1, -(-(top - base + 1) // ranges)))
+    return _Scope(key, first, last, base, max(1, -(-(top - base + 1) // ranges)), kept.renewed and not whole)
 
 
 # --- both sides as one frame: stream, id, digest, side, range --------------------------------------------------------
@@ -217,13 +278,19 @@ def _both_sides(
         archive.select(*columns, f.lit(1).alias("side"))
     )
     rows = [
-        (bytearray(scope.key), order_text(scope.first), order_text(scope.last), scope.base_ms, scope.width_ms)
-        for scope in scopes
+        (bytearray(each.key), order_text(each.first), order_text(each.last), each.base_ms, each.width_ms, each.renewed)
+        for each in scopes
     ]
-    table = spark.createDataFrame(rows, "stream binary, first string, last string, base long, width long")
+    columns_of = "stream binary, first string, last string, base long, width long, renewed boolean"
+    table = spark.createDataFrame(rows, columns_of)
     order = id_order(f.col("id"))
     part = f.expr("(at - base) div width")
-    place = f.when(order < f.col("first"), _TRIMMED).when(order > f.col("last"), _WAITING).otherwise(part)
+    place = (
+        f.when(f.col("renewed"), f.when(f.col("side") == 1, _TRIMMED).otherwise(_WAITING))
+        .when(order < f.col("first"), _TRIMMED)
+        .when(order > f.col("last"), _WAITING)
+        .otherwise(part)
+    )
     return both.join(f.broadcast(table), "stream").select("stream", "id", "digest", "side", place.alias("range"))
 
 
@@ -249,8 +316,13 @@ def _of_side(side: int) -> Column:
     return f.when(f.col("side") == side, f.col("digest")).otherwise(f.lit(0))
 
 
-def _differences(spark: SparkSession, sides: DataFrame, ranges: list[RangeCount]) -> list[Difference]:
-    """Name every entry of ranges that differ which the sides do not have equally often."""
+def _differences(
+    spark: SparkSession, sides: DataFrame, ranges: list[RangeCount], former: set[bytes]
+) -> list[Difference]:
+    """Name every entry of ranges that differ which the sides do not have equally often.
+
+    Of streams with `former` lives the archive may have more.
+    """
     if not ranges:
         return []
     wanted = spark.createDataFrame([(bytearray(each.key), each.place) for each in ranges], "stream binary, range long")
@@ -265,7 +337,10 @@ def _differences(spark: SparkSession, sides: DataFrame, ranges: list[RangeCount]
         .orderBy("stream", order)
         .collect()
     )
-    return [Difference(shown_key(bytes(row["stream"])), row["id"], _kind(row["least"], row["most"])) for row in rows]
+    found = [(bytes(row["stream"]), row["id"], _kind(row["least"], row["most"])) for row in rows]
+    kinds: dict[Kind, Kind | None] = {"extra": None, "changed": "missing", "missing": "missing"}
+    named = ((key, id, kinds[kind] if key in former else kind) for key, id, kind in found)
+    return [Difference(shown_key(key), id, kind) for key, id, kind in named if kind is not None]
 
 
 def _kind(least: int, most: int) -> Kind:

@@ -106,7 +106,7 @@ def load_files(
         if id_column is not None:
             rows = _in_order(rows, id_column)
         writer = rows.writeStream.format("headrace").options(**sink).option("checkpointLocation", checkpoint)
-        ran = run_query(writer, continuous=False, every=None, watch=watch)
+        ran = run_query(writer, continuous=False, every=None, watch=watch, of_streams=False)
     return Loaded(ran.entries, ran.batches, checkpoint)
 
 

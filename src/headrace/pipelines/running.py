@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.pipelines.errors import PipelineError, sentence_of, with_causes
+from headrace.pipelines.lives import Fate, fates
 
 ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
 
@@ -35,6 +36,8 @@ class Progress:
     per_second: float = 0.0
     total: int | None = None
     """All there is to do, where that is known."""
+    fates: tuple[Fate, ...] = ()
+    """What became of streams since the last time: deleted, made anew, entries lost."""
 
 
 Watch = Callable[[Progress], None]
@@ -53,6 +56,7 @@ class Ran:
     batches: int
     rows: int = 0
     """That came out, where the query observes them as ROWS_OUT."""
+    fates: tuple[Fate, ...] = ()
 
 
 def run_query(
@@ -62,19 +66,21 @@ def run_query(
     every: str | None,
     watch: Watch = ignore,
     after_batch: Callable[[], None] | None = None,
+    of_streams: bool = True,
 ) -> Ran:
     """Run until everything that is there is done, or, `continuous`, until it is interrupted.
 
-    `every` is the time between batches of a continuous query, as Spark writes it: "10 seconds".
+    `every` is the time between batches of a continuous query, as Spark writes it: "10 seconds". The sources of a query
+    are streams, unless `of_streams` says otherwise.
     """
     trigger = {"processingTime": every or "0 seconds"} if continuous else {"availableNow": True}
-    counter = _Counter()
+    counter = _Counter(of_streams=of_streams)
     attempts, before = 1, 0
     while failed := _run_to_end(writer.trigger(**trigger).start(), counter, watch, after_batch):
         attempts, before = 1 if counter.batches > before else attempts + 1, counter.batches
         if attempts > _ATTEMPTS or not any(words in failed for words in _PASSING):
             raise PipelineError(sentence_of(failed))
-    return Ran(counter.entries, counter.batches, counter.rows)
+    return Ran(counter.entries, counter.batches, counter.rows, tuple(counter.fates))
 
 
 def _run_to_end(
@@ -86,9 +92,11 @@ def _run_to_end(
         while not ended:
             # An error is taken from `exception` below: awaitTermination would raise it before the last count.
             ended = not query.isActive or _ends_within(query, _POLL_S)
-            if counter.look(query):
-                watch(Progress(counter.entries, counter.per_second))
-                if after_batch is not None:
+            known = len(counter.fates)
+            worked = counter.look(query)
+            if worked or counter.fates[known:]:
+                watch(Progress(counter.entries, counter.per_second, fates=tuple(counter.fates[known:])))
+                if worked and after_batch is not None:
                     after_batch()
     finally:
         query.stop()
@@ -108,7 +116,9 @@ def _ends_within(query: StreamingQuery, seconds: float) -> bool:
 class _Counter:
     """Adds up the batches of a query; Spark keeps the reports of the last hundred."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_streams: bool) -> None:
+        self.fates: list[Fate] = []
+        self._of_streams = of_streams
         self.entries = 0
         self.batches = 0
         self.rows = 0
@@ -125,6 +135,9 @@ class _Counter:
             observed = report["observedMetrics"].get(ROWS_OUT)
             self.rows += 0 if observed is None else observed["rows"]
             self.per_second = report["processedRowsPerSecond"]
+        for report in new if self._of_streams else ():
+            for source in report["sources"]:
+                self.fates += fates(source["startOffset"], source["endOffset"])
         if new:
             self._seen = new[-1]["batchId"]
         return bool(worked)

@@ -59,6 +59,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: dict[Place, StreamState] | None = None  # where AvailableNow ends
         self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
         self._lives: dict[Place, int] = {}  # which life of each stream is there
+        self._missed: dict[Place, int] = {}  # entries of a journaled batch that were gone, for the next offset to count
         self._looked_around = 0.0
         self._known: list[Place] | None = None  # the streams, as of when it looked around
 
@@ -132,12 +133,14 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             state = states[place]
             where, fail = f"after {begin.id}", self._options.fail_on_data_loss
             if state is None or place not in same:
-                lost = None if begin.added is None or mark.added is None else mark.added - begin.added
-                report_loss(lost, place[1], where, fail=fail, how="deleted with")
+                missed = None if begin.added is None or mark.added is None else mark.added - begin.added
+                report_loss(missed, place[1], where, fail=fail, how="deleted with")
+                self._missed[place] = missed or 0
                 continue
             # What was gone when the end was planned has been reported then.
             lost = max(0, lost_between(begin, mark, state) - (mark.lost - begin.lost))
             report_loss(lost, place[1], where, fail=fail)
+            self._missed[place] = lost
             if state.first_id is not None and state.first_id <= mark.id:
                 first, last = begin.id.successor(), min(mark.id, state.last_id)
                 known = None if begin.added is None or mark.added is None else mark.added - begin.added
@@ -231,7 +234,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = self._first_mark(place, state)
         elif place in same or (state is None and (mark.gone or not mark.seen)):
             self._lives[place] = mark.life
-            return mark
+            return replace(mark, lost=mark.lost + self._missed.pop(place, 0))
         else:
             begin = self._after_deletion(place, mark, state)
         self._lives[place] = begin.life
@@ -248,7 +251,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if seen.life == mark.life and seen.id > mark.id:
                 lost = None if seen.added is None or mark.added is None else seen.added - mark.added
             report_loss(lost, place[1], f"after {mark.id}", fail=self._options.fail_on_data_loss, how="deleted with")
-        known = mark.lost + (lost or 0)
+        known = mark.lost + (lost or 0) + self._missed.pop(place, 0)
         if state is None:
             return replace(mark, gone=True, lost=known)
         if lost == 0:

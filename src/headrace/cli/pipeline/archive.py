@@ -76,6 +76,8 @@ def archive(
     def told(result: "Archived") -> str:
         gone = sum(result.trimmed.values())
         trimmed = f"; trimmed {entries(gone)}" if trim or trim_pending else ""
-        return f"Archived {entries(result.entries)} in {path}{trimmed}."
+        lost = sum(fate.lost for fate in result.fates)
+        missing = f"; {entries(lost)} were gone before they were archived" if lost else ""
+        return f"Archived {entries(result.entries)} in {path}{trimmed}{missing}."
 
     run_job(work, told, doing=f"archiving {keys}", options=job)

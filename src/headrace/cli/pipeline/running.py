@@ -36,7 +36,13 @@ def run_job(
             spark_session(options.master, verbose=options.verbose) as spark,
         ):
             say(doing)
-            result = work(spark, lambda progress: say(f"{doing}: {_shown(progress)}"))
+
+            def watch(progress: "Progress") -> None:
+                for fate in progress.fates:
+                    typer.echo(f"headrace: {fate}", err=True)
+                say(f"{doing}: {_shown(progress)}")
+
+            result = work(spark, watch)
     except KeyboardInterrupt as stopped:
         how, code = ("ended", ENDED) if isinstance(stopped, Terminated) else ("interrupted", INTERRUPTED)
         typer.echo(f"headrace: {doing} was {how}; run it again to go on", err=True)

@@ -22,8 +22,19 @@ def verdict(audit: "Audit") -> str:
         if count
     ]
     aside = f" ({', '.join(beside)})" if beside else ""
+    equal = f"{entries(audit.entries)} in {plural(len(audit.ranges), 'range')}"
+    if audit.equal and not audit.waiting:
+        return f"Equal: {equal}{aside}."
     if audit.equal:
-        return f"Equal: {entries(audit.entries)} in {plural(len(audit.ranges), 'range')}{aside}."
+        return f"Behind: the archive lacks {entries(audit.waiting)} that came since; equal: {equal}{aside}."
+    incomplete = "".join(
+        [
+            *(f"{key}: deleted and made anew since the last run, nothing of it is archived\n" for key in audit.renewed),
+            *(f"{key}: {entries(count)} gone before they were archived\n" for key, count in audit.lost.items()),
+        ]
+    )
+    if not audit.differences:
+        return f"{incomplete}Incomplete: the archive lacks what the streams had; equal: {equal}{aside}."
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("stream", "id", "the archive"):
         table.add_column(name, no_wrap=True)
@@ -37,6 +48,6 @@ def verdict(audit: "Audit") -> str:
     rest = f"and {more:,} more; --json names all\n" if more > 0 else ""
     ranges = sum(not each.equal for each in audit.ranges)
     return (
-        f"{captured.get()}{rest}Different: {entries(len(audit.differences))} in {ranges:,} of "
+        f"{captured.get()}{rest}{incomplete}Different: {entries(len(audit.differences))} in {ranges:,} of "
         f"{plural(len(audit.ranges), 'range')}{aside}."
     )
