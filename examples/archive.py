@@ -7,7 +7,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.java import prepare_java
+
 url, keys, lake = sys.argv[1:]
+prepare_java()
 spark = SparkSession.builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 entries = spark.readStream.format("headrace").options(url=url, keys=keys, startingId="earliest").load()
 query = (

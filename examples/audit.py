@@ -7,7 +7,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.java import prepare_java
+
 url, keys, lake = sys.argv[1:]
+prepare_java()
 spark = SparkSession.builder.getOrCreate()
 stream = spark.read.format("headrace").options(url=url, keys=keys, columns="key,id").load()
 archive = spark.read.parquet(lake).selectExpr("cast(key AS string) AS key", "id")

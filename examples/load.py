@@ -9,7 +9,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.java import prepare_java
+
 url, files, key, checkpoint = sys.argv[1:]
+prepare_java()
 spark = SparkSession.builder.getOrCreate()
 columns = spark.read.option("header", True).csv(files).schema
 rows = spark.readStream.option("header", True).schema(columns).csv(files)

@@ -10,7 +10,10 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from headrace.spark.java import prepare_java
+
 lake, url, prefix, start, end = sys.argv[1:]
+prepare_java()
 spark = SparkSession.builder.getOrCreate()
 archive = spark.read.parquet(lake).where(f.col("timestamp") >= start).where(f.col("timestamp") < end)
 entries = archive.select(

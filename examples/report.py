@@ -8,7 +8,10 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from headrace.spark.java import prepare_java
+
 url, keys = sys.argv[1:]
+prepare_java()
 spark = SparkSession.builder.getOrCreate()
 entries = spark.read.format("headrace").options(url=url, keys=keys).load()
 entries.groupBy(f.window("timestamp", "1 minute").start.alias("minute"), "key").count().orderBy("minute", "key").show()

@@ -7,7 +7,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.java import prepare_java
+
 url, keys, target = sys.argv[1:]
+prepare_java()
 spark = SparkSession.builder.getOrCreate()
 readings = spark.read.format("headrace").options(url=url, keys=keys).schema("_key string, temp double").load()
 readings.createOrReplaceTempView("readings")

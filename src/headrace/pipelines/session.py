@@ -43,7 +43,6 @@ def spark_session(master: str = "local[*]", *, verbose: bool = False) -> Iterato
         yield found
         return
     prepare_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("headrace")
     settings = _SETTINGS | (_ON_THIS_MACHINE if master.startswith("local") else {})
     for name, value in settings.items():
