@@ -17,6 +17,7 @@ from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.cli.pipeline.command import pipeline_app
 from headrace.cli.serve.command import SERVE_HELP, serve
+from headrace.cli.standard_streams import guarded
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top
 from headrace.cli.transfer.command import EXPORT_HELP, LOAD_HELP, export, load
@@ -68,9 +69,11 @@ app.command(help=BENCH_HELP, short_help="Measure how fast a stream server is.")(
 def main() -> None:
     """Run the command; what is wrong with it is one sentence."""
     try:
-        app(prog_name="headrace")
+        with guarded():
+            app(prog_name="headrace")
     except HeadraceError as error:
-        print(f"headrace: {error}", file=sys.stderr)  # noqa: T201
+        with guarded():
+            print(f"headrace: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(1)
 
 

@@ -8,7 +8,6 @@ The file is opened for each line, as redis-server does: when logrotate moves it 
 """
 
 import os
-import sys
 import syslog
 from contextlib import suppress
 from datetime import datetime
@@ -74,13 +73,9 @@ class Log:
         now = datetime.now()
         stamp = f"{now:%d %b %Y %H:%M:%S}.{now.microsecond // 1000:03}"
         line = f"{os.getpid()}:M {stamp} {_MARKS[level]} {text}\n"
-        # Who read the log may be gone, or its disk full: to serve is worth more.
-        with suppress(OSError):
-            if self._path is None:
-                sys.stdout.write(line)
-                sys.stdout.flush()
-            else:
-                with self._path.open("ab") as file:
-                    file.write(line.encode(errors="replace"))
+        # Who read the log may be gone, or its disk full: to serve is worth more. So nothing is written through
+        # `sys.stdout`, because there a reader that leaves ends the process.
+        with suppress(OSError), open(self._path or 1, "ab", closefd=self._path is not None) as file:
+            file.write(line.encode(errors="replace"))
         if self._to_syslog:
             syslog.syslog(_PRIORITIES[level], text)

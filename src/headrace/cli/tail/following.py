@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from typing import Final, NamedTuple
@@ -53,7 +52,7 @@ def run_tail(
         pairs = [pair for pair in entry.pairs if pair[0] in chosen] if chosen else entry.pairs
         show(entry.key, bytes(entry.id), pairs)
 
-    with connected(server) as client, suppress(BrokenPipeError):
+    with connected(server) as client:
         if not follow:
             for key in keys:
                 require_stream(client, key)
