@@ -20,6 +20,7 @@ help:  ## what there is to make
 setup: $(VENV)/compiled $(VENV)/oracle $(VENV)/java  ## a virtual environment with everything compiled, redis-server where apt can bring it, and a Java
 
 $(VENV)/installed: pyproject.toml
+	@tools/install-python-build.sh $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group build --group test --group lint --group bench
