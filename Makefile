@@ -11,6 +11,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 PYTHON_SOURCES := $(shell find src -name '*.py')
+STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
 
 .PHONY: setup demo test test-spark test-long test-asan lint format bench bench-quick docs dist clean help
 
@@ -71,10 +72,12 @@ test-asan: $(ASAN)/compiled  ## the tests of core and formats with every memory 
 	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) \
 		$(BIN)/python -m pytest -s -p no:faulthandler -o addopts=-ra tests/core tests/columns tests/formats
 
-lint: setup  ## ruff, mypy, cython-lint, import-linter and its like for Cython
+lint: setup  ## ruff, mypy, stubtest, cython-lint, import-linter and its like for Cython
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/stubtest --ignore-missing-stub --ignore-disjoint-bases --allowlist tools/stubtest-allowlist \
+		--mypy-config-file pyproject.toml $(STUBBED)
 	$(BIN)/cython-lint src
 	$(BIN)/lint-imports
 	$(BIN)/python tools/cython_layers.py

@@ -18,7 +18,7 @@ class Buffer:
 
 @final
 class Column:
-    def __init__(self, kind: Kind, name: bytes = b"", least: int = ..., most: int = ...) -> None: ...
+    def __new__(cls, kind: Kind, name: bytes = b"", least: int = ..., most: int = ...) -> Column: ...
     @property
     def name(self) -> bytes: ...
     @property
@@ -36,8 +36,8 @@ class Column:
 
 @final
 class ColumnDecoder:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         ids: bool = False,
         ms: bool = False,
@@ -45,7 +45,7 @@ class ColumnDecoder:
         micros: bool = False,
         fields: tuple[Kind, Kind] | None = None,
         columns: list[Column] | None = None,
-    ) -> None: ...
+    ) -> ColumnDecoder: ...
     def add_node(self, master: bytes, listpack: bytes, start: StreamID, end: StreamID) -> None: ...
     @property
     def rows(self) -> int: ...

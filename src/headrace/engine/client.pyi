@@ -16,9 +16,9 @@ class ReplyMode(IntEnum):
 
 @final
 class Wait:
-    def __init__(
-        self, db: Database, argv: list[bytes], keys: list[bytes], kind: bytes, without_key: bool, deadline: int
-    ) -> None: ...
+    def __new__(
+        cls, db: Database, argv: list[bytes], keys: list[bytes], kind: bytes, without_key: bool, deadline: int
+    ) -> Wait: ...
     @property
     def db(self) -> Database: ...
     @property
@@ -68,7 +68,7 @@ class Client:
     wait: Wait | None
     retrying: bool
     awaited_position: int
-    def __init__(self, id: int, db: Database, channel: Channel, steady_ms: int) -> None: ...
+    def __new__(cls, id: int, db: Database, channel: Channel, steady_ms: int) -> Client: ...
     @property
     def id(self) -> int: ...
     @property
