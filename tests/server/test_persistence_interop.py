@@ -6,6 +6,7 @@ the times and numbers of their deliveries, expiries, and the values of other typ
 """
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +20,7 @@ from support.campaign import LONG
 from support.ports import free_port
 from support.random_commands import CommandWriter
 from support.raw_client import RawClient
-from support.server_process import ServerProcess
+from support.server_process import ServerProcess, run_to_its_end
 from support.starting import wait_for
 
 DATABASES = 16
@@ -184,6 +185,25 @@ def redis_accepts(directory: Path, *, aof: bool) -> None:
 
 
 REDIS_AOF = ("--appendonly", "yes", "--save", "")
+
+
+def test_redis_loads_what_a_killed_server_left_after_check_fix(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, *COMPATIBLE) as server:
+        client = server.client()
+        client.xgroup_create("s", "workers", mkstream=True)
+        for number in range(1, 101):
+            client.xadd("s", {"a": number}, id=f"{number}-1")
+        client.xreadgroup("workers", "w1", {"s": ">"}, count=10)
+        server.stop(signal.SIGKILL)
+    manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
+    ended = subprocess.run(["redis-check-aof", manifest], capture_output=True, check=False, timeout=60)
+    assert ended.returncode == 1, "it no longer minds the prepared space: the documentation can say so"
+    assert run_to_its_end("check", "--fix", ".", directory=tmp_path).returncode == 0
+    redis_accepts(tmp_path, aof=True)
+    with redis_on(tmp_path, *REDIS_AOF) as port:
+        client = redis.Redis(port=port)
+        assert client.xlen("s") == 100
+        assert client.xpending("s", "workers")["pending"] == 10
 
 
 @pytest.mark.parametrize("seed", range(2 if not LONG else 20))

@@ -377,6 +377,29 @@ def test_what_is_sound_needs_no_copy(tmp_path: Path) -> None:
     assert not Path(f"{path}.fixed").exists()
 
 
+def test_prepared_space_of_a_sound_directory_is_cut_in_place(tmp_path: Path) -> None:
+    path = write_files(tmp_path / "data", WHOLE | {INCREMENT_PATH: WHOLE[INCREMENT_PATH] + bytes(5000)})
+    code, out = run(path)
+    assert (code, "5000 bytes of prepared space at the end are not used yet" in out) == (0, True)
+    code, out = run(path, "--fix")
+    assert code == 0
+    assert "5000 bytes of prepared space were cut off; Redis and redis-check-aof take the files now." in out
+    assert read_files(path)[INCREMENT_PATH] == WHOLE[INCREMENT_PATH]
+    assert not Path(f"{path}.fixed").exists()
+
+
+def test_prepared_space_is_not_cut_below_a_server(tmp_path: Path) -> None:
+    path = write_files(tmp_path / "data", WHOLE | {INCREMENT_PATH: WHOLE[INCREMENT_PATH] + bytes(5000)})
+    held = DataDirectory(Disk(), path)
+    held.lock()
+    try:
+        code, out = run(path, "--fix")
+    finally:
+        held.unlock()
+    assert (code, "stop that before its files are changed" in out) == (-1, True)
+    assert read_files(path)[INCREMENT_PATH] == WHOLE[INCREMENT_PATH] + bytes(5000)
+
+
 def test_the_findings_as_json(tmp_path: Path) -> None:
     path = shutil.copytree(GOLDEN / "redis-7.0.15", tmp_path / "data")
     (path / "dump.rdb").write_bytes(b"REDIS0010\xff")

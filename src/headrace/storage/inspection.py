@@ -64,6 +64,7 @@ class Findings:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+    unused: int = 0  # bytes of prepared space at the end
     beyond_repair: bool = False
 
     def repaired(self, source: memoryview) -> bytes:
@@ -189,6 +190,7 @@ class _CommandInspection:
         if self._multi is not None:
             self._close_transaction(self._multi, end, at_end=True)
         if reader.unused:
+            findings.unused = reader.unused
             findings.notes.append(f"{reader.unused} bytes of prepared space at the end are not used yet")
             findings.edits.append(Edit(reader.size - reader.unused, reader.size))
 

@@ -1,4 +1,4 @@
-"""Writing a repaired copy of what was checked; the original is only read.
+"""Repairing what was checked: damage in a copy, for which the original is only read; prepared space in place.
 
     manifest      written anew, with the files that are there
     commands      without what is no command, is not as it was sealed, or is refused
@@ -6,15 +6,19 @@
     the rest      as it is; what cannot be repaired, too
 
 A copy that was begun and not finished is in the way of the next one, and is the user's to remove.
+
+Prepared space is no damage: a server that was killed leaves zeros behind its last command, and the next start of
+Headrace cuts them. Redis takes them for a format error, so that they are cut here for whoever goes on with Redis.
 """
 
 from pathlib import Path
 
-from headrace.storage.check import CheckReport, FileReport
+from headrace.storage.check import CheckReport, FileReport, located_directory
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotCheck
 from headrace.storage.manifest import Manifest
+from headrace.storage.tail import shorten
 
 
 def repaired_path(path: Path) -> Path:
@@ -32,6 +36,31 @@ def write_repaired(report: CheckReport, output: Path, disk: Disk) -> list[str]:
         if disk.is_directory(report.path):
             return _write_directory(report, output, disk)
         return _write_file(report.files[0], output, disk)
+
+
+def cut_prepared_space(report: CheckReport, disk: Disk) -> int:
+    """Cut the prepared space from the files of a sound directory, as a start would; return how many bytes it was."""
+    prepared = [file for file in report.files if file.findings is not None and file.findings.unused]
+    if not prepared or not disk.is_directory(report.path):
+        return 0
+    directory = located_directory(report.path, disk)
+    if report.in_use is not None:
+        raise CannotCheck(f"{report.path} is used by {report.in_use}: stop that before its files are changed.")
+    directory.lock()
+    try:
+        with explained("cut the prepared space of", report.path):
+            return sum(_cut(file, disk) for file in prepared)
+    finally:
+        directory.unlock()
+
+
+def _cut(file: FileReport, disk: Disk) -> int:
+    unused = file.findings.unused if file.findings is not None else 0
+    size = disk.size(file.path)
+    if size != file.size:
+        raise CannotCheck(f"{file.path} has changed since it was checked: check it again.")
+    shorten(disk, file.path, size - unused)
+    return unused
 
 
 def _write_directory(report: CheckReport, output: Path, disk: Disk) -> list[str]:

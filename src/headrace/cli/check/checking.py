@@ -14,27 +14,33 @@ from headrace.cli.paper import paper
 from headrace.cli.showing import number, size
 from headrace.storage.check import DAMAGED, MISSING, OK, CheckReport, FileReport, check
 from headrace.storage.disk import Disk
-from headrace.storage.repair import repaired_path, write_repaired
+from headrace.storage.repair import cut_prepared_space, repaired_path, write_repaired
 
 _COLOURS: Final = {OK: "green", DAMAGED: "red", MISSING: "red"}
 _LISTED: Final = 10  # problems of one file in the table; JSON has all
 
 
 def run_check(path: Path, *, fix: bool, output: Path | None, as_json: bool) -> int:
-    """Check, print, repair into a copy where that is asked for; return the exit code."""
+    """Check, print, repair where that is asked for; return the exit code."""
     disk = Disk()
     console = paper()
     path = path.absolute()
     report = _check(path, disk)
     target: Path | None = None
     left: list[str] = []
+    cut = cut_prepared_space(report, disk) if fix and not report.problems else 0
     if fix and report.problems:
         target = (output or repaired_path(report.path)).absolute()
         left = write_repaired(report, target, disk)
     if as_json:
-        console.print_json(json.dumps(_as_json(report, target, left)))
+        console.print_json(json.dumps(_as_json(report, target, left, cut)))
     else:
         _print(report, target, left, console)
+        if cut:
+            console.print(
+                Text(f"{cut} bytes of prepared space were cut off; Redis and redis-check-aof take the files now."),
+                soft_wrap=True,
+            )
     return 1 if report.problems else 0
 
 
@@ -104,7 +110,7 @@ def _relative(path: Path, report: CheckReport) -> str:
     return str(path.relative_to(report.path)) if path.is_relative_to(report.path) and path != report.path else path.name
 
 
-def _as_json(report: CheckReport, target: Path | None, left: list[str]) -> dict[str, object]:
+def _as_json(report: CheckReport, target: Path | None, left: list[str], cut: int) -> dict[str, object]:
     return {
         "path": str(report.path),
         "sound": not report.problems,
@@ -126,4 +132,5 @@ def _as_json(report: CheckReport, target: Path | None, left: list[str]) -> dict[
         ],
         "repaired": None if target is None else str(target),
         "not_repaired": left,
+        "cut": cut,
     }

@@ -9,6 +9,7 @@ CHECK_HELP: Final = """Check the files of a data directory, of Headrace or of Re
 
 Reads the manifest, every value of the snapshots and every command of the append-only files, says what is wrong and
 where, and leaves with 1 where something is. With --fix it writes a copy without the damage and says what is not in it.
+A sound directory stays where it is: of that, --fix only cuts the zeros which a killed server leaves, and Redis refuses.
 
 For example:
 
@@ -21,7 +22,7 @@ For example:
 
 def check(
     path: Annotated[Path, typer.Argument(help="A data directory, or one file of it.", show_default=False)],
-    fix: Annotated[bool, typer.Option("--fix", help="Write a repaired copy; the original is only read.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Write a repaired copy, without the damage.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", help="Where the copy goes; PATH.fixed by default.", show_default=False)
     ] = None,
