@@ -125,6 +125,7 @@ for _syntax, _arity, _since in (
     ("cluster|keyslot key", 3, "3.0.0"),
     ("cluster|links", 2, "7.0.0"),
     ("cluster|myid", 2, "3.0.0"),
+    ("cluster|myshardid", 2, "7.2.0"),
     ("cluster|nodes", 2, "3.0.0"),
     ("cluster|shards", 2, "7.0.0"),
     ("cluster|slots", 2, "3.0.0"),

@@ -92,3 +92,30 @@ NOT_HERE: Final[dict[str, str]] = {
     "looking on": "lolwut memory|malloc-stats memory|purge memory|stats monitor script|debug",
     "the rest": "lcs sort sort_ro",
 }
+
+# What came after 7.0 and is not here; of module commands, what their names begin with.
+NOT_HERE_LATER: Final[dict[str, str]] = {
+    "fields of hashes that expire (7.4, 8.0)": (
+        "hexpire hexpireat hexpiretime hgetdel hgetex hpersist hpexpire hpexpireat hpexpiretime hpttl hsetex httl"
+    ),
+    "strings (8.4 and later)": "delex digest increx msetex",
+    "lists and sets (8.x)": "blmovem lmovem sdiffcard sunioncard",
+    "hashes of one template (8.10)": "himport|discard himport|discardall himport|prepare himport|set",
+    "arrays (8.8)": (
+        "arcount ardel ardelrange arget argetrange argrep arinfo arinsert arlastitems arlen armget armset arnext arop "
+        "arring arscan arseek arset"
+    ),
+    "vector sets (8.0)": ("vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim"),
+    "hot keys (8.6)": "hotkeys hotkeys|get hotkeys|reset hotkeys|start hotkeys|stop",
+    "being a node of a cluster (8.2 and later)": "cluster|migration cluster|slot-stats cluster|syncslots",
+    "backups (8.10)": "backup",
+    "modules that Redis 8 took in": "bf.* cf.* cms.* ft.* json.* tdigest.* topk.* ts.*",
+    "redis-sentinel, which is a server of its own": "sentinel",
+    "what Redis 7.0 itself no longer has": "stralgo",
+}
+
+# Options that a command of these tables has in some version of Redis, and not here.
+OPTIONS_NOT_HERE: Final[dict[str, tuple[str, ...]]] = {"set": ("IFDEQ", "IFDNE")}
+
+# Commands that are answered with a sentence which says that they cannot be used here.
+ROWS_REFUSED: Final = ("client|tracking", "fcall", "fcall_ro", "function|load")
