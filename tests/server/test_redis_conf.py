@@ -63,6 +63,12 @@ def test_includes_are_read_in_place_and_a_pattern_may_match_nothing(tmp_path: Pa
     assert (config["port"], config["timeout"]) == (3, 2)
 
 
+def test_a_file_may_be_included_by_a_flag(tmp_path: Path) -> None:
+    (tmp_path / "more.inc").write_text("timeout 9\nhz 20\n")
+    config = loaded(tmp_path, "timeout 1\n", "--include", f"{tmp_path}/more.inc", "--hz", "30")
+    assert (config["timeout"], config["hz"]) == (9, 30)
+
+
 def test_flags_come_after_the_file(tmp_path: Path) -> None:
     config = loaded(tmp_path, "port 1\ntimeout 1\n", "--port", "2", "--bind", "127.0.0.1", "-::1")
     assert (config["port"], config["timeout"], config["bind"]) == (2, 1, ("127.0.0.1", "-::1"))

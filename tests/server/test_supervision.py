@@ -1,5 +1,6 @@
 """Being started and watched by others: the background, systemd, upstart, logrotate, signals."""
 
+import errno
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from headrace.server import listeners
 from headrace.server.log import Log
 from support.patience import PATIENCE_S
 from support.ports import free_port
@@ -188,6 +190,30 @@ def test_a_log_that_cannot_be_written_does_not_end_the_server(tmp_path: Path) ->
     (place / "log").unlink()
     place.rmdir()
     log.warning("nobody reads this")
+
+
+def test_the_log_says_how_a_rewrite_of_the_configuration_went(tmp_path: Path) -> None:
+    place = tmp_path / "etc"
+    place.mkdir()
+    file = place / "headrace.conf"
+    file.write_text("hz 10\n")
+    with ServerProcess(tmp_path, str(file)) as server:
+        client = server.client()
+        client.config_rewrite()
+        server.await_log(f"CONFIG REWRITE has written {file}")
+        file.unlink()
+        with pytest.raises(redis.ResponseError, match="Rewriting config file: No such file or directory"):
+            client.config_rewrite()
+        server.await_log(f"CONFIG REWRITE of {file} failed: No such file or directory")
+
+
+def test_a_port_that_is_not_allowed_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "not allowed")
+
+    monkeypatch.setattr(listeners, "_listen", refuse)
+    with pytest.raises(listeners.CannotListen, match="Permission denied; a port below 1024 needs root"):
+        listeners.open_tcp(("127.0.0.1",), 80, 10)
 
 
 # --- the pid file, and signals -------------------------------------------------------------------------------------

@@ -137,11 +137,19 @@ def load(config: Config, arguments: list[str]) -> Path | None:
         _load_all(config, read_file(line.file))
     if line.standard_input:
         _load_all(config, read_text(sys.stdin.buffer.read(), "standard input"))
-    _load_all(config, line.directives)
+    _load_all(config, _with_includes(line.directives))
     return line.file
 
 
-def _load_all(config: Config, directives: Iterator[Directive] | list[Directive]) -> None:
+def _with_includes(directives: list[Directive]) -> Iterator[Directive]:
+    for directive in directives:
+        if directive.name.lower() == "include":
+            yield from _included(directive.words, directive.where, 0)
+        else:
+            yield directive
+
+
+def _load_all(config: Config, directives: Iterator[Directive]) -> None:
     for directive in directives:
         try:
             config.load(directive.name, directive.words)

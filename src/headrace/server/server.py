@@ -519,12 +519,13 @@ def serve(arguments: list[str]) -> None:
     as_redis_saves = False
     if file is not None:
         config.file = str(file)
-        config.rewrite_file = lambda: redis_conf.rewrite_file(file, config)
         as_redis_saves = config.keep_snapshots_as_redis()
     supervisor = Supervisor(config["supervised"])
     let_go = go_to_background() if config["daemonize"] and supervisor.kind == "no" else None
     _prepare_directory(config["dir"])
     log = _open_log(config)
+    if file is not None:
+        config.rewrite_file = lambda: _rewrite_file(file, config, log)
     try:
         if supervisor.missing:
             log.warning(f"supervised {supervisor.missing}: nobody of that kind has started this process.")
@@ -538,6 +539,15 @@ def serve(arguments: list[str]) -> None:
         if log.is_kept:  # the terminal, where it is said as well, may be gone
             log.warning(str(error))
         raise
+
+
+def _rewrite_file(file: Path, config: Config, log: Log) -> None:
+    try:
+        redis_conf.rewrite_file(file, config)
+    except OSError as error:
+        log.warning(f"CONFIG REWRITE of {file} failed: {os.strerror(error.errno or 0)}")
+        raise
+    log.notice(f"CONFIG REWRITE has written {file}")
 
 
 def _open_log(config: Config) -> Log:
