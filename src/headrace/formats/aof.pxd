@@ -20,3 +20,7 @@ cdef class AofReader:
 
     cpdef list next(self)
     cdef int note_transaction(self, list argv) except -1
+
+
+cdef bint is_hidden_command(list argv)
+cpdef bytes hide(list argv)

@@ -3,6 +3,8 @@
     *3\\r\\n $4\\r\\nXADD\\r\\n …      a command: how many arguments, then each with its size in bytes
     #TS:1731659144\\r\\n            an annotation, between commands; text, and skipped
     #HR: …\\r\\n                     the seal of the group of commands behind it; see formats.aof_seal
+    #HE: …\\r\\n                     a command of ours that Redis passes over: in Base64, after the pieces of it
+    #HE+ …\\r\\n                     that do not fit into a line of 1,024 bytes, which is as long as Redis takes one
     00 00 00 …                    nothing was written here yet: only at the end
 
     file   |  commands that were read  |  the rest  |  zero bytes  |
@@ -38,10 +40,13 @@ from libc.string cimport memchr, memcpy
 
 from headrace.formats.aof_seal cimport SEAL_SIZE, Seal, begins_as_seal, group_crc, is_sealed_for, read_seal
 
+from binascii import Error as NotBase64, a2b_base64, b2a_base64
 from enum import Enum
 
 cdef enum:
     ANNOTATION_MAX = 1024       # with its end
+    HIDDEN_MARK = 4             # how many bytes #HE: has
+    HIDDEN_PIECE = 720          # how many bytes of a command make one line
     DIGITS_MAX = 18             # as many as always fit in 63 bits
 
 cdef const char *EXPECTED_COMMAND = "the * of a command or the # of an annotation"
@@ -51,6 +56,7 @@ cdef const char *EXPECTED_SIZE = "the size of an argument"
 cdef const char *EXPECTED_CR = "the CR that ends a line"
 cdef const char *EXPECTED_LF = "the LF that ends a line"
 cdef const char *EXPECTED_END = "the end of an annotation"
+cdef const char *EXPECTED_HIDDEN = "a command in an annotation"
 cdef const char *EXPECTED_SEAL = "the seal of a group"
 cdef const char *EXPECTED_GROUP_SIZE = "the size of a group"
 
@@ -69,6 +75,8 @@ cdef enum Scan:
     SCAN_TRUNCATED
     SCAN_CORRUPT
     SCAN_BROKEN
+
+cdef frozenset HIDDEN = frozenset((b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"SEEN"))
 
 cdef tuple ENDINGS = (Ending.COMPLETE, Ending.TRUNCATED, Ending.CORRUPT, Ending.BROKEN)
 
@@ -167,6 +175,45 @@ cdef Scan scan_annotation(Cursor *cursor) noexcept nogil:
         return corrupt(cursor, EXPECTED_CR)
     cursor.at = line_feed + 1
     return SCAN_COMPLETE
+
+
+cdef inline bint is_hidden(byte_t *at, byte_t *end) noexcept nogil:
+    """Whether an annotation is a command, or a piece of one."""
+    return end - at >= HIDDEN_MARK and at[1] == c"H" and at[2] == c"E" and (at[3] == c":" or at[3] == c"+")
+
+
+cdef Scan scan_hidden(Cursor *cursor, list pieces) except *:
+    """From the # of a command in annotations to its end; `pieces` receives what stands in each line."""
+    cdef byte_t *line
+    cdef Scan outcome
+    cdef bint more = True
+    while more:
+        line = cursor.at
+        if line == cursor.end:
+            return SCAN_TRUNCATED
+        if line[0] != c"#":
+            return corrupt(cursor, EXPECTED_HIDDEN)
+        cursor.at += 1
+        outcome = scan_annotation(cursor)
+        if outcome != SCAN_COMPLETE:
+            return outcome
+        if not is_hidden(line, cursor.at):
+            cursor.at = line
+            return corrupt(cursor, EXPECTED_HIDDEN)
+        more = line[3] == c"+"
+        pieces.append((<const char *>line)[HIDDEN_MARK:cursor.at - line - 2])
+    return SCAN_COMPLETE
+
+
+cdef list revealed(list pieces):
+    """The command that stands in annotations; None where they hold none."""
+    cdef AofReader reader
+    try:
+        reader = AofReader(b"".join([a2b_base64(piece, strict_mode=True) for piece in pieces]))
+    except NotBase64:
+        return None
+    argv = reader.next()
+    return argv if argv is not None and reader.at == reader.first + reader.view.len else None
 
 
 cdef Scan scan_group(Cursor *cursor, const Seal *seal) noexcept nogil:
@@ -322,6 +369,17 @@ cdef class AofReader:
                     self.groups += 1
                     self.at = cursor.at
                     continue
+            elif cursor.at[0] == c"#" and is_hidden(cursor.at, cursor.end):
+                pieces = []
+                outcome = scan_hidden(&cursor, pieces)
+                if outcome == SCAN_COMPLETE:
+                    argv = revealed(pieces)
+                    if argv is not None:
+                        self.start = self.at - self.first
+                        self.at = cursor.at
+                        return argv
+                    cursor.at = self.at
+                    outcome = corrupt(&cursor, EXPECTED_HIDDEN)
             elif cursor.at[0] == c"#":
                 cursor.at += 1
                 outcome = scan_annotation(&cursor)
@@ -418,3 +476,18 @@ def encode(list argv not None) -> bytes:
     for text in argv:
         parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
     return b"".join(parts)
+
+
+cdef bint is_hidden_command(list argv):
+    """Whether files keep a command from Redis: it says what no command of Redis does."""
+    return is_word(<bytes>argv[0], "HEADRACE", 8) and len(argv) > 1 and (<bytes>argv[1]).upper() in HIDDEN
+
+
+cpdef bytes hide(list argv):
+    """Return a command as annotations."""
+    cdef bytes command = encode(argv)
+    cdef list lines = []
+    for at in range(0, len(command), HIDDEN_PIECE):
+        mark = b"+" if at + HIDDEN_PIECE < len(command) else b":"
+        lines.append(b"#HE%b%b\r\n" % (mark, b2a_base64(command[at:at + HIDDEN_PIECE], newline=False)))
+    return b"".join(lines)

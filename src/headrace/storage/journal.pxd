@@ -65,6 +65,8 @@ cdef class Journal:
 
     cpdef int take(self, list effects) except -1
     cdef int put(self, list argv) except -1
+    cdef int put_text(self, bytes text) except -1
+    cdef inline int make_room(self, size_t needed) except -1
     cdef int hold(self, object connection, list chunks) except -1
     cdef int release(self) except -1
     cdef int seal(self) except -1

@@ -39,8 +39,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.errno cimport ENOMEM
 from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
 
 from headrace.core.memory cimport byte_t, reallocate, release as free_block
+from headrace.formats.aof cimport hide, is_hidden_command
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
 from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
 from headrace.storage.worker cimport Outcome, Worker, empty, write_all
@@ -152,7 +154,10 @@ cdef class Journal:
                 if <int>number != self.selected:
                     self.put([b"SELECT", b"%d" % number])
                     self.selected = number
-                self.put(argv)
+                if is_hidden_command(<list>argv):
+                    self.put_text(hide(<list>argv))
+                else:
+                    self.put(argv)
             if several:
                 self.put(EXEC)
         except MemoryError:
@@ -167,13 +172,30 @@ cdef class Journal:
         cdef Py_ssize_t count = PyList_GET_SIZE(argv)
         cdef size_t begin = self.filling.size or SEAL_SIZE
         cdef size_t needed = begin + HEADER_MAX
-        cdef size_t capacity
         cdef byte_t *p
-        cdef void *grown
         cdef Py_ssize_t i
         cdef bytes text
         for i in range(count):
             needed += PyBytes_GET_SIZE(<bytes>PyList_GET_ITEM(argv, i)) + BULK_OVERHEAD
+        self.make_room(needed)
+        p = put_header(self.filling.data + begin, c"*", count)
+        for i in range(count):
+            text = <bytes>PyList_GET_ITEM(argv, i)
+            p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        self.filling.size = p - self.filling.data
+        return 0
+
+    cdef int put_text(self, bytes text) except -1:
+        """Append what is encoded already."""
+        cdef size_t begin = self.filling.size or SEAL_SIZE
+        self.make_room(begin + <size_t>PyBytes_GET_SIZE(text))
+        memcpy(self.filling.data + begin, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        self.filling.size = begin + <size_t>PyBytes_GET_SIZE(text)
+        return 0
+
+    cdef inline int make_room(self, size_t needed) except -1:
+        cdef size_t capacity
+        cdef void *grown
         if needed > self.filling.capacity:
             capacity = needed + needed // 2 + 4096
             grown = reallocate(self.filling.data, capacity) if capacity < GROUP_MAX else NULL
@@ -181,11 +203,6 @@ cdef class Journal:
                 raise MemoryError
             self.filling.data = <byte_t *>grown
             self.filling.capacity = capacity
-        p = put_header(self.filling.data + begin, c"*", count)
-        for i in range(count):
-            text = <bytes>PyList_GET_ITEM(argv, i)
-            p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
-        self.filling.size = p - self.filling.data
         return 0
 
     # --- committing --------------------------------------------------------------------------------------------
