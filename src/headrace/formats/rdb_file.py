@@ -1,7 +1,8 @@
 """What an RDB file is made of, and whether it is whole.
 
     REDIS0014                               the version that its newest part needs, four digits
-    FA name value …                         auxiliary fields: who wrote it, when, for what
+    FA name value …                         auxiliary fields: who wrote it, when, for what; before a stream, see
+                                            stream_remainder
     FE db  FB keys expiring                 the database that the next keys are of, and how many there will be
     FC time | FD time   F8 idle | F9 freq   of the next key, where it has them: expiry (ms, or s), last access
     type key value                          see values

@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Final, NamedTuple, NoReturn
 
 from headrace.core.entry_log import NodeLimits
+from headrace.core.stream import Stream
 from headrace.formats.crc64 import crc64
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.hash_value import TIMED_HASH_TYPES, TimedHash, read_timed_hash
@@ -37,6 +38,7 @@ from headrace.formats.rdb_file import (
     read_version,
 )
 from headrace.formats.rdb_primitives import RdbReader
+from headrace.formats.stream_remainder import REMAINDER_FIELD, restore_remainder
 from headrace.formats.values import Value, read_value
 
 _FIRST_OPCODE: Final = int(min(Opcode))
@@ -99,7 +101,8 @@ class RdbFileReader:
     ) -> None:
         self.version = read_version(source)
         self.aux: dict[bytes, bytes] = {}
-        """The auxiliary fields that were read so far; all of them stand before the first key."""
+        """The auxiliary fields that were read so far; all that concern the file stand before the first key."""
+        self._remainder: bytes | None = None  # of the stream that comes next
         self._reader = RdbReader(source, start)
         self._limits = limits
         self._now_ms = now_ms
@@ -155,7 +158,10 @@ class RdbFileReader:
         reader = self._reader
         if code == Opcode.AUX:
             field, value = reader.strings(2)
-            self.aux[field] = value
+            if field == REMAINDER_FIELD:
+                self._remainder = value
+            else:
+                self.aux[field] = value
         elif code == Opcode.SELECT:
             self._db = reader.length()
         elif code == Opcode.RESIZE:
@@ -180,11 +186,20 @@ class RdbFileReader:
                 return (Skipped("module value", self._db, key, start, f"there is no module {name} here"),)
             if code in TIMED_HASH_TYPES:
                 return self._report_times(read_timed_hash(reader, code, self._now_ms), start, key)
-            return (read_value(reader, code, self._limits),)
+            value = read_value(reader, code, self._limits)
+            if self._remainder is not None:
+                self._add_remainder(value)
+            return (value,)
         except EmptyValue:
             return (Skipped("empty value", self._db, key, start, "a key that holds nothing is no key"),)
         except CorruptPayload as error:
             raise CorruptPayload(f"{error} (in key {_shown(key)} of database {self._db}, at offset {start})") from None
+
+    def _add_remainder(self, value: Value) -> None:
+        remainder, self._remainder = self._remainder, None
+        if not isinstance(value, Stream) or remainder is None:
+            raise CorruptPayload(f"the field {REMAINDER_FIELD.decode()} stands before a value that is no stream")
+        restore_remainder(value, remainder)
 
     def _refuse(self, code: int, start: int) -> NoReturn:
         raise CorruptPayload(f"offset {start}: found {_NO_END[code]}; it cannot be read here, nor what follows it")

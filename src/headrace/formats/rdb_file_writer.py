@@ -15,9 +15,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from headrace.core.stream import Stream
 from headrace.formats.crc64 import crc64
 from headrace.formats.rdb_file import CHECKSUM, MAGIC, Opcode
 from headrace.formats.rdb_primitives import RdbWriter
+from headrace.formats.stream_remainder import REMAINDER_FIELD, remainder_of
 from headrace.formats.stream_value import Form
 from headrace.formats.values import Value, type_byte, write_value
 
@@ -54,8 +56,11 @@ class RdbFileWriter:
         """Write what stands before the first key: the version, and the auxiliary fields."""
         self._out.raw(MAGIC + b"%04d" % self._form.rdb_version)
         for field in self._aux.items():
-            self._out.byte(Opcode.AUX)
-            self._out.strings(field)
+            self._field(*field)
+
+    def _field(self, name: bytes, value: bytes) -> None:
+        self._out.byte(Opcode.AUX)
+        self._out.strings((name, value))
 
     def select(self, db: int, keys: int, expiring: int) -> None:
         """Begin a database, which will have that many keys, and that many of them with an expiry."""
@@ -68,6 +73,9 @@ class RdbFileWriter:
     def key(self, key: bytes, value: Value, expires_ms: int | None = None, idle_s: int | None = None) -> None:
         """Write a key; the value must not change meanwhile, not even by what `write` does."""
         out = self._out
+        remainder = remainder_of(value, self._form) if isinstance(value, Stream) else None
+        if remainder is not None:
+            self._field(REMAINDER_FIELD, remainder)
         if expires_ms is not None:
             out.byte(Opcode.EXPIRES_MS)
             out.milliseconds(expires_ms)

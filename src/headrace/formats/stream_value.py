@@ -18,14 +18,14 @@
 
 A stream is written in the oldest form from 19 on that loses nothing, so that the most servers can read it, or in the
 one asked for. Where an older form is asked for than the stream needs, active times, producers, and the fact that
-nobody owns a record are lost, but no record is: released ones are given to a consumer of their own.
+nobody owns a record are lost, but no record is: released ones are given to a consumer of their own. (An RDB file of
+ours has them beside the stream: see stream_remainder.)
 
 Servers before 8.8 and from 8.8 on disagree on the width of three backlens (see core.listpack). Streams that hold such
 an element are written for the reader that the form is meant for, and by default in the newest form.
 """
 
 from bisect import insort
-from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
@@ -104,7 +104,7 @@ def oldest_lossless_form(stream: Stream) -> Form:
     if any(group.released_count for group in groups) or any(is_ambiguous(listpack) for _, listpack in stream.nodes()):
         return Form.REDIS_8_8
     bounds = (producers.duration_s, producers.max_size)
-    if len(producers) or producers.recorded or bounds != (DEFAULT_DURATION_S, DEFAULT_MAX_SIZE):
+    if len(producers) or producers.recorded or producers.duplicates or bounds != (DEFAULT_DURATION_S, DEFAULT_MAX_SIZE):
         return Form.REDIS_8_6
     if any(c.active_time != c.seen_time for group in groups for c in group.consumer_list()):
         return Form.REDIS_7_2
@@ -126,7 +126,7 @@ def write_stream(writer: RdbWriter, stream: Stream, form: Form) -> None:
     for group in groups:
         _write_group(writer, group, form)
     if form.type_byte >= 26:
-        _write_producers(writer, stream)
+        write_producers(writer, stream)
 
 
 def _write_id(writer: RdbWriter, id: StreamID) -> None:
@@ -141,7 +141,7 @@ def _write_group(writer: RdbWriter, group: Group, form: Form) -> None:
     writer.length(group.pending_count)
     for records in pack_records(group):
         writer.raw(records)
-    released = b"".join(id.key for id, owner, _, _ in _released_records(group))
+    released = released_ids(group)
     foster = released if form is not Form.REDIS_8_8 else b""
     consumers: list[tuple[bytes, int, int, Consumer | None]]
     consumers = [
@@ -165,17 +165,19 @@ def _write_group(writer: RdbWriter, group: Group, form: Form) -> None:
         writer.raw(released)
 
 
-def _released_records(group: Group) -> Iterator[tuple[StreamID, bytes | None, int, int]]:
-    """Iterate over the records that nobody owns, which come first in delivery order."""
-    if group.released_count:
-        yield from group.delivery_order()[: group.released_count]
+def released_ids(group: Group) -> bytes:
+    """Return the IDs of the records that nobody owns, which come first in delivery order."""
+    if not group.released_count:
+        return b""
+    return b"".join(id.key for id, *_ in group.delivery_order()[: group.released_count])
 
 
 def _merged(owned: bytes, more: bytes) -> bytes:
     return b"".join(sorted(id.key for id in unpack_ids(owned + more)))
 
 
-def _write_producers(writer: RdbWriter, stream: Stream) -> None:
+def write_producers(writer: RdbWriter, stream: Stream) -> None:
+    """Write what producers have sent, as the newer forms have it."""
     producers = stream.producers
     writer.length(producers.duration_s)
     writer.length(producers.max_size)
@@ -220,7 +222,7 @@ def _read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None) -
     for _ in range(reader.length()):
         _read_group(reader, stream, type_byte)
     if type_byte >= 26:
-        _read_producers(reader, stream)
+        read_producers(reader, stream)
     return stream
 
 
@@ -252,7 +254,8 @@ def _read_ids(reader: RdbReader) -> list[StreamID]:
     return unpack_ids(reader.raw(16 * reader.length()))
 
 
-def _read_producers(reader: RdbReader, stream: Stream) -> None:
+def read_producers(reader: RdbReader, stream: Stream) -> None:
+    """Read what producers have sent."""
     producers = stream.producers
     producers.configure(reader.length(), reader.length())
     if not (1 <= producers.duration_s <= 86400 and 1 <= producers.max_size <= 10000):
