@@ -194,22 +194,42 @@ def test_groups_that_refer_to_an_id_are_named_whether_or_not_it_exists() -> None
     assert stream.groups_referring_to("7-0") == [b"behind", b"done", b"pending"]
 
 
-def test_the_last_id_cannot_go_back_behind_a_tombstone_that_is_still_stored() -> None:
-    """Regression: trimming with ACKED, or a smaller max_deleted_id, leaves tombstones that hid what came after them."""
-    stream = stream_of("1-0", "2-0", "3-0")
-    group = stream.create_group(b"g")
-    group.read_new(b"c", 1)
-    group.acknowledge(["1-0", "3-0"])
-    assert stream.trim_to_id("9-0", policy=Policy.ACKED) == 2
-    refused(stream, InvalidStreamState, lambda: stream.set_id("2-0"))
-    stream.set_id("3-0")
-    stream.append(FV, "3-1")
-    assert ids_of(stream) == ["2-0", "3-1"]
+def test_the_last_id_can_go_back_before_tombstones_wherever_they_lie() -> None:
+    """Regression: in one node they hid what came after them, so that it was refused; in another it was not."""
+    for entries_in_node in (1, 2, 3, 100):
+        stream = Stream(NodeLimits(max_entries=entries_in_node))
+        for id in ("1-0", "2-0", "3-0", "4-0"):
+            stream.append(FV if id != "3-0" else [b"other", b"fields"], id)
+        group = stream.create_group(b"g")
+        group.read_new(b"c", 1)
+        group.acknowledge(["1-0", "3-0", "4-0"])
+        assert stream.trim_to_id("9-0", policy=Policy.ACKED) == 3
+        stream.set_id("2-0")
+        stream.append(FV, "2-1")
+        stream.append(FV, "3-5")
+        assert ids_of(stream) == ["2-0", "2-1", "3-5"]
+        assert stream.get("2-1") == list(FV)
+        assert [str(id) for id, _ in stream.range(reverse=True)] == ["3-5", "2-1", "2-0"]
+        twin = Stream(NodeLimits())
+        for master, node in stream.nodes():
+            twin.load_node(master, node)
+        twin.load_state(3, stream.last_id, stream.max_deleted_id, stream.entries_added)
+        assert ids_of(twin) == ids_of(stream)
 
-    stream = stream_of("1-0", "2-0")
-    stream.delete(["2-0"])
-    stream.set_id("2-0", max_deleted_id="0-1")
-    refused(stream, InvalidStreamState, lambda: stream.set_id("1-0"))
+
+def test_a_node_with_very_many_elements_can_lose_its_tombstones() -> None:
+    stream = Stream(NodeLimits(max_entries=0, max_bytes=0))
+    for number in range(1, 22_001):
+        stream.append(FV, f"{number}-0")
+    stream.delete([f"{number}-0" for number in range(100, 22_001)])
+    stream.set_id("22000-0", max_deleted_id="0-1")
+    stream.set_id("99-0")
+    stream.append(FV, "99-1")
+    assert ids_of(stream)[-2:] == ["99-0", "99-1"]
+    [(master, node)] = stream.nodes()
+    twin = Stream(NodeLimits())
+    twin.load_node(master, node)
+    assert len(twin) == 100
 
 
 # --- trimming --------------------------------------------------------------------------------------------------

@@ -111,6 +111,15 @@ def test_what_was_closed_is_there_again(tmp_path: Path, policy: str) -> None:
         assert db.path == tmp_path / "a" / "b"
 
 
+def test_a_stream_that_rows_made_has_the_settings_of_then_after_a_restart(tmp_path: Path) -> None:
+    with headrace.open(tmp_path, stream_idmp_maxsize=7) as db:
+        db.stream("one").add(n=1)
+        db.stream("many").add_many([{"n": 1}, {"n": 2}])
+    with headrace.open(tmp_path) as db:
+        for key in ("one", "many"):
+            assert db.execute("XINFO", "STREAM", key)[b"idmp-maxsize"] == 7
+
+
 def test_threads_that_add_at_the_same_time_share_syncs(tmp_path: Path) -> None:
     with headrace.open(tmp_path) as db:
         stream = db.stream("s")

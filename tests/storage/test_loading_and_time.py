@@ -42,7 +42,7 @@ def test_nobody_is_served_before_the_journal_has_its_file() -> None:
 def test_commands_run_up_to_a_number_an_error_or_the_end() -> None:
     engine = InProcess()
     commands = [[b"SET", b"k", b"%d" % number] for number in range(10)]
-    commands[6] = [b"XLEN", b"k"]
+    commands[6] = [b"LPUSH", b"k", b"v"]
     reader = AofReader(b"".join(map(encode, commands)))
     replayer = Replayer(engine.engine)
     assert (replayer.run_many(reader, 4), replayer.error) == (4, None)

@@ -1,9 +1,9 @@
 """A stream and its groups in plain Python: slow, and meant to be believed by reading it next to docs/behaviour.md.
 
 IDs are pairs (ms, seq), which Python already orders as streams do. The numbers in the comments are sections
-of that page. In three things the model departs from Redis as Headrace does: a node goes as soon
-as its last live entry goes; the last ID cannot be set back behind a tombstone that is still stored; and no group has
-read more entries than were ever added.
+of that page. In three things the model departs from Redis as Headrace does: a node goes as soon as its last live entry
+goes; tombstones behind the last live entry go when the last ID is set back before them; and no group has read more
+entries than were ever added.
 """
 
 import bisect
@@ -115,6 +115,10 @@ class ModelNode:
     def bury(self, entry: ModelEntry) -> None:
         entry.alive = False
         self.live -= 1
+
+    def cut_tombstones(self) -> None:
+        while not self.entries[-1].alive:
+            self._unchanging -= len(b"".join(map(element, self._elements(self.entries.pop()))))
 
     def _elements(self, entry: ModelEntry) -> list[int | bytes]:
         same = entry.fields[::2] == self.names
@@ -458,10 +462,10 @@ class ModelStream:
         if self.alive:
             if last_id < next(reversed(self.alive)):
                 raise InvalidStreamState
-            if last_id < self.nodes[-1].entries[-1].id:
-                raise InvalidStreamState
             if entries_added is not None and entries_added < self.length:
                 raise InvalidStreamState
+            if last_id < self.nodes[-1].entries[-1].id:
+                self.nodes[-1].cut_tombstones()
         self.last_id = last_id
         if entries_added is not None:
             self.entries_added = entries_added

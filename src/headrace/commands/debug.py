@@ -56,7 +56,7 @@ def debug(call: Call) -> None:
 
 
 def _load_append_files(call: Call) -> None:
-    call.engine.persistence.reload_append_files()
+    call.engine.persistence.reload_append_files(in_transaction=call.client.executing)
     call.reply.ok()
 
 

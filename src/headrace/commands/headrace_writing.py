@@ -17,7 +17,7 @@ from typing import Final
 from headrace.commands.arguments import LONG_MAX, integer_of, read_limited
 from headrace.commands.held import hash_at, note_change, settle_removal
 from headrace.commands.stream_arguments import INVALID_ID
-from headrace.commands.stream_entries import new_stream
+from headrace.commands.stream_entries import hand_over_settings, new_stream
 from headrace.commands.table import SECOND, command
 from headrace.core.errors import HeadraceError, InvalidStreamID
 from headrace.core.packed import Packed, first_id_for, link_parts
@@ -91,6 +91,8 @@ def _link(call: Call, payloads: list[Packed], first: StreamID | None) -> _Linked
     call.notify(Event.STREAM, b"xadd", key)
     call.signal(key)
     _hand_over(call, target, payloads, lowest, last)
+    if stream is None:
+        hand_over_settings(call, key, target)
     return _Linked(bytes(lowest), bytes(last), entries)
 
 

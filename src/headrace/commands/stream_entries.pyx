@@ -8,15 +8,18 @@ from libc.string cimport memset
 from headrace.commands.stream_arguments cimport (
     id_text, is_word, lower_bound, number, reply_entry, strict_id, strict_ids, upper_bound,
 )
+from headrace.commands.stream_effects cimport (
+    emit_duplicate, emit_forgotten, emit_limits, emit_record, emit_settings, knows_producers,
+)
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
 from headrace.core.stream cimport (
-    ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal, last_stored,
+    ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal,
 )
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, generate_id, generate_seq, is_zero,
-    less, make_id, max_id, parse_new, same, wrap_id,
+    less, max_id, parse_new, same, wrap_id,
 )
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
@@ -26,7 +29,6 @@ from headrace.commands.idempotence import automatic_id
 from headrace.commands.stream_arguments import INVALID_ID
 from headrace.commands.table import FIRST, command
 from headrace.core.errors import EntryTooLarge
-from headrace.core.producers import Producers
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError, wrong_arity
 
 cdef enum:
@@ -48,6 +50,7 @@ ctypedef struct Options:
     Py_ssize_t threshold        # where the threshold stands
     bint limit_given
     bint policy_given
+    ID reached                  # how far the trim has looked
     bint no_make
     Py_ssize_t producer         # where the producer's name stands; 0: not idempotent
     bint automatic              # IDMPAUTO: the idempotent ID comes from the fields
@@ -163,45 +166,42 @@ cdef Py_ssize_t parse_options(Call call, bint adds, Options *options) except -1:
 
 
 cdef list exact_trim(Call call, Stream stream, const Options *options):
-    """The command with `~` made exact: repeated, it removes what it removed here, whatever the nodes then are.
+    """The command as its repetition removes what it removed here, whatever the nodes then are.
 
-    Redis rewrites every policy as KEEPREF. Of ACKED and DELREF, which bury entries one by one, the first entry stored
-    may be one just buried, and ACKED does not get down to the same length from where it now stands.
+    Redis rewrites every policy as KEEPREF. ACKED may end before it has reached a length, where a node ends, and starts
+    from another place when it is repeated: it is told how far it has looked.
     """
     cdef list argv = list(call.argv)
-    cdef ID first
-    if not options.goal.approximate:
+    cdef Policy policy = options.goal.policy
+    cdef ID bound = options.reached
+    if not options.goal.approximate and not (options.goal.by_length and policy == ACKED):
         return argv
-    argv[options.threshold - 1] = b"="
-    if options.goal.by_length and options.goal.policy != ACKED:
+    if options.goal.approximate:
+        argv[options.threshold - 1] = b"="
+    if options.goal.by_length and policy != ACKED:
         argv[options.threshold] = number(stream.log.length)
-    elif options.goal.policy == KEEPREF:
-        argv[options.threshold] = id_text(first if stream.log.first_stored(&first) else max_id())
+    elif options.goal.by_length and same(bound, max_id()) and not stream.log.contains(bound):
+        argv[options.threshold] = b"0"          # no ID is greater, so that MINID could not tell that all were looked at
     else:
-        argv[options.threshold - 2] = b"MINID"
-        argv[options.threshold] = id_text(first_spared(stream, &options.goal))
+        if policy == KEEPREF and not stream.log.first_stored(&bound):
+            bound = max_id()
+        argv[options.threshold - (2 if is_mark(argv[options.threshold - 1]) else 1)] = b"MINID"
+        argv[options.threshold] = id_text(bound)
     return argv
 
 
-cdef ID first_spared(Stream stream, const TrimGoal *goal) except *:
-    """The first entry that a trim could have removed and did not: its limit or its goal stopped it there."""
-    cdef References references = stream.references()
-    cdef EntryCursor cursor = open_cursor(stream.log, make_id(0, 0), max_id(), False)
-    cdef ID end = max_id() if goal.by_length else goal.min_id
-    while cursor.next() and less(cursor.node.id, end):
-        if goal.policy == DELREF or not references.hold(cursor.node.id):
-            return cursor.node.id
-    return end
+cdef bint is_mark(bytes text):
+    return text == b"=" or text == b"~"
 
 
-cdef int trim_stream(Call call, Stream stream, const Options *options) except -1:
+cdef uint64_t trim_stream(Call call, Stream stream, Options *options) except? 0:
     """Trim, count the changes, fail watchers; how many entries went."""
-    cdef uint64_t removed = stream.trim(&options.goal)
+    cdef uint64_t removed = stream.trim(&options.goal, &options.reached)
     if removed:
         call.changed(removed)
         call.touch(<bytes>call.argv[1])
         call.notify(STREAM, b"xtrim", <bytes>call.argv[1])
-    return removed != 0
+    return removed
 
 
 cdef int append_fields(Call call, Stream stream, ID id, Py_ssize_t first) except -1:
@@ -230,18 +230,20 @@ cdef int append_fields(Call call, Stream stream, ID id, Py_ssize_t first) except
 
 
 def new_stream(Call call) -> Stream:
-    """Make an empty stream with the settings of now, which no key has yet."""
+    """Make an empty stream with the settings of now, which no key has yet; effects say what those are.
+
+    Whoever repeats effects knows no settings: there, a stream begins with the defaults.
+    """
     cdef Stream stream = Stream(call.engine.node_limits)
-    config = call.engine.config
-    stream.producers = Producers(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
+    if not call.engine.loading:
+        config = call.engine.config
+        stream.producers.set_limits(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
     return stream
 
 
-def make_stream_at(Call call, Py_ssize_t index) -> Stream:
-    """Create an empty stream under the key at an argument, with the settings of now."""
-    cdef Stream stream = new_stream(call)
-    call.create(<bytes>call.argv[index], stream)
-    return stream
+def hand_over_settings(Call call, bytes key, Stream stream) -> None:
+    """Emit, behind the effect that made a stream, what it was made with; for commands that are not compiled."""
+    emit_settings(call, key, stream)
 
 
 @command(
@@ -260,8 +262,9 @@ def xadd(Call call) -> None:
     cdef Stream stream
     cdef ID id
     cdef bytes key = <bytes>call.argv[1]
+    cdef bytes producer = None
     cdef bytes idempotent_id = None
-    cdef StreamID known
+    cdef bint is_new = False
     cdef list effect
     cdef Py_ssize_t pairs = call.argc - at - 1
     if pairs < 2 or pairs % 2:
@@ -273,18 +276,15 @@ def xadd(Call call) -> None:
         if options.no_make:
             call.reply.null()
             return
-        stream = make_stream_at(call, 1)
+        stream = new_stream(call)
+        is_new = True
     if options.producer:
         producer = call.argv[options.producer]
         if options.automatic:
             idempotent_id = automatic_id(call.argv[at + 1:])
         else:
             idempotent_id = call.argv[options.producer + 1]
-        known = stream.producers.find(producer, idempotent_id)
-        if known is not None:
-            stream.producers.duplicates += 1
-            call.changed()
-            call.reply.bulk_id(known.id)
+        if is_duplicate(call, stream, producer, idempotent_id, &options):
             return
 
     if same(stream.log.last_id, max_id()):
@@ -297,6 +297,8 @@ def xadd(Call call) -> None:
     elif not less(stream.log.last_id, id):
         raise CommandError(SMALL_ID)
     append_fields(call, stream, id, at + 1)
+    if is_new:
+        call.create(key, stream)
     if options.producer:
         stream.producers.record(producer, idempotent_id, wrap_id(id))
         call.db.producing.add(key)
@@ -309,8 +311,38 @@ def xadd(Call call) -> None:
     if call.engine.effect_sink is not None:
         effect = exact_trim(call, stream, &options)
         effect[at] = id_text(id)
-        call.emit(effect)
+        if options.producer and not knows_producers(call):
+            del effect[options.producer - 1:options.producer + (1 if options.automatic else 2)]
+            call.emit(effect)
+            emit_record(call, key, producer, idempotent_id, id)
+        else:
+            call.emit(effect)
+        if is_new:
+            emit_settings(call, key, stream)
     call.engine.signal_key(call.db, key)
+
+
+cdef bint is_duplicate(Call call, Stream stream, bytes producer, bytes idempotent_id, const Options *options) except -1:
+    """Whether a message was sent before; then it is counted, and the reply is the ID that it got.
+
+    Whether it is one is decided once. An effect without an ID is how Redis writes that it was, and one with an ID that
+    it was not, whatever is remembered when it is repeated.
+    """
+    cdef StreamID known
+    cdef bint repeated = call.engine.loading
+    if repeated and options.kind == NEW_ID_GIVEN:
+        return False
+    known = stream.producers.find(producer, idempotent_id)
+    if known is None and not repeated:
+        return False
+    stream.producers.duplicates += 1
+    call.changed()
+    emit_duplicate(call, <bytes>call.argv[1])
+    if known is None:
+        call.reply.null()
+    else:
+        call.reply.bulk_id(known.id)
+    return True
 
 
 @command(
@@ -327,13 +359,9 @@ def xtrim(Call call) -> None:
     if stream is None:
         call.reply.integer(0)
         return
-    removed = stream.trim(&options.goal)
-    if removed:
-        call.changed(removed)
-        call.touch(<bytes>call.argv[1])
-        call.notify(STREAM, b"xtrim", <bytes>call.argv[1])
-        if call.engine.effect_sink is not None:
-            call.emit(exact_trim(call, stream, &options))
+    removed = trim_stream(call, stream, &options)
+    if removed and call.engine.effect_sink is not None:
+        call.emit(exact_trim(call, stream, &options))
     call.reply.integer(removed)
 
 
@@ -562,12 +590,11 @@ def xsetid(Call call) -> None:
     if less(last, stream.log.max_deleted_id):
         raise CommandError(b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
     if stream.log.last_alive(&top):
-        # A tombstone counts, too: what is added next may not come before it in its node.
-        if less(last, top) or less(last, last_stored(stream.log.tail, stream.log.tail_master)):
+        if less(last, top):
             raise CommandError(b"ERR The ID specified in XSETID is smaller than the target stream top item")
         if added != -1 and <uint64_t>added < stream.log.length:
             raise CommandError(b"ERR The entries_added specified in XSETID is smaller than the target stream length")
-    stream.log.last_id = last
+    stream.set_last_id(last)
     if added != -1:
         stream.log.entries_added = added
         for group in stream.group_list():
@@ -612,10 +639,14 @@ def xcfgset(Call call) -> None:
     if duration is None and size is None:
         raise CommandError(b"ERR At least one parameter must be specified")
     producers = stream.producers
+    forgotten = producers.sizes()
     if producers.configure(
         producers.duration_s if duration is None else duration, producers.max_size if size is None else size
     ):
         call.changed()
+        if not knows_producers(call):
+            emit_forgotten(call, <bytes>call.argv[1], forgotten)
+            emit_limits(call, <bytes>call.argv[1], stream)
     call.reply.ok()
 
 
@@ -639,10 +670,12 @@ def xidmprecord(Call call) -> None:
     if not stream.log.contains(id):
         raise CommandError(b"ERR No such message in stream")
     known = stream.producers.find(producer, idempotent_id)
-    if known is None:
+    if known is None or call.engine.loading:
         stream.producers.record(producer, idempotent_id, wrap_id(id))
         call.db.producing.add(key)
         call.changed()
+        if not knows_producers(call):
+            emit_record(call, key, producer, idempotent_id, id)
     elif not same(known.id, id):
         raise CommandError(b"ERR IID already exists for this producer with a different stream ID")
     call.reply.ok()

@@ -6,7 +6,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from headrace.commands.stream_arguments cimport (
     is_word, lower_bound, reply_entry, strict_id, strict_ids, upper_bound,
 )
-from headrace.commands.stream_effects cimport emit_claim, emit_position, emit_removal
+from headrace.commands.stream_effects cimport (
+    emit_claim, emit_consumer, emit_position, emit_removal, emit_seen, emit_settings,
+)
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
 from headrace.core.pending cimport NO_SLOT, NOBODY, Place, Record, SlotIndex
@@ -18,7 +20,7 @@ from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.help import reply_help
 from headrace.commands.stream_arguments import INVALID_ID
-from headrace.commands.stream_entries import make_stream_at
+from headrace.commands.stream_entries import new_stream
 from headrace.commands.table import FIRST, SECOND, command, container
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 
@@ -93,6 +95,7 @@ cdef Group existing_group(Call call):
 def xgroup_create(Call call) -> None:
     """Make a consumer group that will be given what comes behind an ID."""
     cdef bint make
+    cdef bint is_new = False
     cdef int64_t entries_read
     cdef Stream stream
     cdef ID id
@@ -105,11 +108,16 @@ def xgroup_create(Call call) -> None:
     else:
         id = strict_id(call, 4)
     if stream is None:
-        stream = make_stream_at(call, 2)
-        call.touch(<bytes>call.argv[2])
-    if stream.find_group(<bytes>call.argv[3]) is not None:
+        stream = new_stream(call)
+        is_new = True
+    elif stream.find_group(<bytes>call.argv[3]) is not None:
         raise CommandError(b"BUSYGROUP Consumer Group name already exists")
     stream.create_group(call.argv[3], wrap_id(id), None if entries_read == -1 else entries_read)
+    if is_new:
+        call.create(<bytes>call.argv[2], stream)
+        call.touch(<bytes>call.argv[2])
+        call.emit(call.argv)
+        emit_settings(call, <bytes>call.argv[2], stream)
     call.notify(STREAM, b"xgroup-create", <bytes>call.argv[2])
     call.changed()
     call.reply.ok()
@@ -158,10 +166,13 @@ def xgroup_destroy(Call call) -> None:
 )
 def xgroup_createconsumer(Call call) -> None:
     """Make a consumer, and reply 1, or 0 where there is one of that name."""
-    cdef bint created = existing_group(call).create_consumer(call.argv[4], call.now_ms)
+    cdef Group group = existing_group(call)
+    cdef bint created = group.create_consumer(call.argv[4], call.now_ms)
     if created:
         call.changed()
         call.notify(STREAM, b"xgroup-createconsumer", <bytes>call.argv[2])
+        call.emit(call.argv)
+        emit_seen(call, group, <bytes>call.argv[2], group.find_consumer(<bytes>call.argv[4]))
     call.reply.integer(created)
 
 
@@ -266,11 +277,13 @@ def xnack(Call call) -> None:
 
 # --- claiming --------------------------------------------------------------------------------------------------
 
-cdef Consumer consumer_of(Call call, Group group):
-    """The consumer that argument 3 names, made where it is missing, and seen now."""
-    if group.find_consumer(<bytes>call.argv[3]) is None:
+cdef Consumer consumer_of(Call call, Group group, int64_t moment):
+    """The consumer that argument 3 names, made where it is missing, and seen at a moment."""
+    cdef Consumer consumer = group.see_consumer(<bytes>call.argv[3], moment)
+    if consumer.is_new:
+        call.changed()
         call.notify(STREAM, b"xgroup-createconsumer", <bytes>call.argv[1])
-    return group.see_consumer(<bytes>call.argv[3], call.now_ms)
+    return consumer
 
 
 @command(
@@ -328,12 +341,14 @@ def xclaim(Call call) -> None:
         else:
             raise CommandError(b"ERR Unrecognized XCLAIM option '%s'" % quoted(text))
         i += 1
-    if not 0 <= time <= now:
+    if call.engine.loading:
+        now = time                      # an effect says when it was, and that is never still to come
+    elif not 0 <= time <= now:
         time = now
     former = group.last_id
     if less(group.last_id, last_id):
         group.last_id = last_id
-    consumer = consumer_of(call, group)
+    consumer = consumer_of(call, group, now)
     call.emit_nothing()
     mark = call.reply.defer()
     for id in ids:
@@ -371,6 +386,10 @@ def xclaim(Call call) -> None:
     moved = not claimed and not same(former, group.last_id)     # claims tell it themselves
     if moved:
         emit_position(call, group, <bytes>call.argv[1])
+    if consumer.is_new and not claimed:
+        emit_consumer(call, group, <bytes>call.argv[1], consumer)
+    elif claimed and time != now:
+        emit_seen(call, group, <bytes>call.argv[1], consumer)
     if claimed + removed:
         call.changed(claimed + removed)
     elif moved:
@@ -414,7 +433,7 @@ def xautoclaim(Call call) -> None:
             raise CommandError(SYNTAX)
         i += 1
     group = group_of(call)
-    consumer = consumer_of(call, group)
+    consumer = consumer_of(call, group, call.now_ms)
     call.emit_nothing()
     attempts = count * 10
     place = group.pending.by_id.seek(start)
@@ -450,6 +469,8 @@ def xautoclaim(Call call) -> None:
     call.reply.array(len(gone))
     for each in gone:
         call.reply.bulk_id(each.id)
+    if consumer.is_new and not claimed:
+        emit_consumer(call, group, <bytes>call.argv[1], consumer)
     if claimed or gone:
         call.changed(len(claimed) + len(gone))
 

@@ -8,7 +8,7 @@ command is run again, whole, when one of its keys is ready.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.commands.stream_arguments cimport id_text, is_word, reply_entry, reply_fields, strict_id
-from headrace.commands.stream_effects cimport emit_claim, emit_position
+from headrace.commands.stream_effects cimport emit_claim, emit_consumer, emit_position, emit_seen
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Consumer, Group, idle_time
 from headrace.core.node cimport NodeCursor
@@ -303,7 +303,7 @@ cdef class Reading:
         if history or fresh or claims:
             entries = self.begin_stream(key, served, mark)
             if history:
-                given = self.give_history(group, consumer, behind, most)
+                given = self.give_history(key, group, consumer, behind, most, &effects)
             else:
                 if claims:
                     given = self.give_claimed(key, group, consumer, before, most)
@@ -317,7 +317,7 @@ cdef class Reading:
         if effects:
             call.changed()
         if created and (self.noack or not effects):
-            call.emit([b"XGROUP", b"CREATECONSUMER", key, group.name, self.consumer_name])
+            emit_consumer(call, group, key, consumer)
         return history or fresh or claims
 
     cdef bint find_claimable(self, Group group):
@@ -333,11 +333,17 @@ cdef class Reading:
             slot = record.later
         return False
 
-    cdef int64_t give_history(self, Group group, Consumer consumer, ID behind, uint64_t most) except -1:
-        """What the consumer owns behind an ID: entries, or nil where they were deleted."""
+    cdef int64_t give_history(self, bytes key, Group group, Consumer consumer, ID behind, uint64_t most,
+                              uint64_t *effects) except -1:
+        """What the consumer owns behind an ID: entries, or nil where they were deleted.
+
+        Each is one more delivery, which Redis keeps to itself. It is a change like any other: who counts deliveries, to
+        give up after some, must find them after a restart.
+        """
         cdef ReplyWriter reply = self.call.reply
         cdef NodeCursor node
         cdef int64_t given = 0
+        cdef uint32_t slot
         cdef Place place
         if not step_up(&behind):
             return 0
@@ -345,7 +351,10 @@ cdef class Reading:
         while place.chunk != NULL and (most == 0 or <uint64_t>given < most) and not self.exhausted():
             if group.log.find(consumer.owned.id_at(place), &node):
                 reply_entry(reply, &node)
-                group.redeliver(consumer.owned.slot_at(place), self.call.now_ms)
+                slot = consumer.owned.slot_at(place)
+                group.redeliver(slot, self.call.now_ms)
+                emit_claim(self.call, group, key, consumer.name, slot, group.last_id)
+                effects[0] += 1
             else:
                 reply.array(2)
                 reply.bulk_id(consumer.owned.id_at(place))
@@ -353,6 +362,8 @@ cdef class Reading:
             given += 1
             self.emitted += 1
             consumer.owned.advance(&place)
+        if effects[0]:
+            emit_seen(self.call, group, key, consumer)
         return given
 
     cdef int64_t give_claimed(self, bytes key, Group group, Consumer consumer, ID before, uint64_t most) except -1:

@@ -82,7 +82,7 @@ def incrbyfloat(call: Call) -> None:
 
 
 def _refuse_too_long(call: Call, length: int) -> None:
-    if length > call.engine.config["proto-max-bulk-len"]:
+    if length > call.engine.config["proto-max-bulk-len"] and not call.engine.loading:
         raise CommandError(_TOO_LONG)
 
 

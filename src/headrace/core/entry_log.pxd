@@ -49,6 +49,7 @@ cdef class EntryLog:
     cdef int bury(self, NodeCursor *cursor) except -1
     cdef int set_counters(self, byte_t **lp, ID master, int64_t live, int64_t dead) except -1
     cdef int reserve_counters(self, byte_t **lp, ID master) except -1
+    cdef int cut_tombstones(self) except -1
     cdef int drop_node(self, ID master, byte_t *lp) except -1
     cdef int find_tail(self) except -1
     cdef int find_first_id(self) except -1

@@ -15,13 +15,14 @@ it by `version` and find their place again.
 """
 
 cimport cython
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
 from headrace.core.errors import CorruptListpack, CorruptStream, EntryTooLarge, StreamExhausted, StreamIDTooSmall
 
 from headrace.core.listpack cimport (
-    LP_DECIMAL_MAX, LP_HEADER, LP_INTEGER_MAX, LP_LIMIT, after, modernise, read_integer, replace_integer, text_of,
-    total_bytes, well_formed,
+    LP_DECIMAL_MAX, LP_END, LP_HEADER, LP_INTEGER_MAX, LP_LIMIT, after, before, modernise, read_integer,
+    replace_integer, set_total_bytes, take_from_count, text_of, total_bytes, well_formed,
 )
 from headrace.core.memory cimport allocate, block_size, reallocate, release
 from headrace.core.node cimport (
@@ -340,6 +341,29 @@ cdef class EntryLog:
             write_key(master, key)
             self.nodes.insert(key, ID_KEY_SIZE, grown, NULL)    # replaces: allocates nothing
         self.version += 1
+        return 0
+
+    cdef int cut_tombstones(self) except -1:
+        """Take the deleted entries behind the last one alive out of the tail, so that a smaller ID may follow."""
+        cdef NodeCursor node
+        cdef byte_t *lp = self.tail
+        cdef byte_t *end
+        cdef int64_t cut = 0
+        cdef uint64_t elements = 0
+        if lp == NULL:
+            return 0
+        end = lp + total_bytes(lp) - 1
+        open_node_at_end(&node, lp, self.tail_master, end)
+        while previous_entry(&node) and node.deleted:
+            elements += <uint64_t>read_integer(before(end)) + 1
+            end = node.entry
+            cut += 1
+        if cut:
+            end[0] = LP_END
+            set_total_bytes(lp, <uint32_t>(end + 1 - lp))
+            take_from_count(lp, elements)
+            self.set_counters(&lp, self.tail_master, live_count(lp), dead_count(lp) - cut)
+            self.version += 1
         return 0
 
     cdef int drop_node(self, ID master, byte_t *lp) except -1:

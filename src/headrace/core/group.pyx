@@ -122,6 +122,15 @@ cdef class Group:
             consumer.seen_time = consumer.seen_before
         return 0
 
+    def note_seen(self, name: bytes, seen_ms: int, active_ms: int) -> bool:
+        """Set when a consumer was last seen, and last got something; False where there is none of that name."""
+        cdef Consumer consumer = self.find_consumer(name)
+        if consumer is None:
+            return False
+        consumer.seen_time = seen_ms
+        consumer.active_time = active_ms
+        return True
+
     cdef int drop_consumer(self, Consumer consumer) except -1:
         """Forget a consumer and every record it owns."""
         while consumer.owned.head != NULL:

@@ -46,6 +46,14 @@ cdef inline void add_to_count(byte_t *lp, uint64_t added) noexcept nogil:
     memcpy(lp + 4, &count, 2)
 
 
+cdef inline void take_from_count(byte_t *lp, uint64_t removed) noexcept nogil:
+    """The reverse; a count that is not known stays so."""
+    cdef uint16_t count = stored_count(lp)
+    if count != LP_MANY:
+        count -= <uint16_t>removed
+        memcpy(lp + 4, &count, 2)
+
+
 # --- walking ---------------------------------------------------------------------------------------------------
 # These trust the bytes: whatever comes from outside passes well_formed() or node_well_formed() first.
 

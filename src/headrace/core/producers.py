@@ -3,7 +3,11 @@
 A producer that repeats itself, because an answer was lost, is given the ID of the entry it made the first time.
 The memory is bounded twice: at most `max_size` IDs a producer, and none much older than `duration_s` seconds. Age is
 that of the entry (the milliseconds of its ID), and only `expire` looks at it: a look-up finds whatever is there.
+
+Whoever repeats what happened calls `record`, `forget` and `set_limits`, none of which looks at a clock.
 """
+
+from itertools import islice
 
 from headrace.core.stream_id import StreamID
 
@@ -37,30 +41,52 @@ class Producers:
         return table.get(idempotent_id) if table else None
 
     def record(self, producer: bytes, idempotent_id: bytes, entry: StreamID) -> None:
-        """Remember what a message became, and forget the producer's oldest beyond `max_size`."""
+        """Remember what a message became as the newest, and forget the producer's oldest beyond `max_size`."""
         table = self._tables.setdefault(producer, {})
+        table.pop(idempotent_id, None)
         table[idempotent_id] = entry
         self.recorded += 1
         if len(table) > self.max_size:
             del table[next(iter(table))]
 
-    def expire(self, now_ms: int) -> None:
-        """Forget what is older than `duration_s`, and producers with nothing left."""
+    def expire(self, now_ms: int) -> list[tuple[bytes, int]]:
+        """Forget what is older than `duration_s`; list how many of the oldest IDs of which producers that were."""
         oldest = now_ms - self.duration_s * 1000
-        for producer, table in list(self._tables.items()):
-            for idempotent_id, entry in list(table.items()):
+        expired = []
+        for producer, table in self._tables.items():
+            count = 0
+            for entry in table.values():
                 if entry.ms > oldest:
                     break
-                del table[idempotent_id]
-            if not table:
-                del self._tables[producer]
+                count += 1
+            if count:
+                expired.append((producer, count))
+        for producer, count in expired:
+            self.forget(producer, count)
+        return expired
+
+    def forget(self, producer: bytes, count: int) -> None:
+        """Forget the oldest IDs of a producer, and the producer where none is left."""
+        table = self._tables.get(producer, {})
+        for idempotent_id in list(islice(table, count)):
+            del table[idempotent_id]
+        if not table:
+            self._tables.pop(producer, None)
+
+    def sizes(self) -> list[tuple[bytes, int]]:
+        """List how many IDs are remembered of each producer."""
+        return [(producer, len(table)) for producer, table in self._tables.items()]
+
+    def set_limits(self, duration_s: int, max_size: int) -> None:
+        """Set both bounds, and forget nothing."""
+        self.duration_s = duration_s
+        self.max_size = max_size
 
     def configure(self, duration_s: int, max_size: int) -> bool:
         """Set both bounds; where one really changes, everything remembered is forgotten. Tells whether it did."""
         if (duration_s, max_size) == (self.duration_s, self.max_size):
             return False
-        self.duration_s = duration_s
-        self.max_size = max_size
+        self.set_limits(duration_s, max_size)
         self._tables.clear()
         return True
 

@@ -50,8 +50,9 @@ cdef class Stream:
     cdef Group find_group(self, bytes name)
     cdef Fate remove(self, ID id, Policy policy, References references) except? MISSING
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
-    cdef uint64_t trim(self, const TrimGoal *goal) except? 0
-    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references) except? 0
+    cdef int set_last_id(self, ID last) except -1
+    cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0
+    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references, ID *end) except? 0
 
 
 cdef ID last_stored(byte_t *lp, ID master) noexcept

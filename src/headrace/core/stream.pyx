@@ -26,7 +26,7 @@ from headrace.core.pending cimport NO_SLOT
 from headrace.core.rax_iterator cimport RaxIterator
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, NewID, StreamID, generate_id, generate_seq, is_zero, less,
-    make_id, max_id, parse_new, read_key, same, unwrap_id, wrap_id,
+    make_id, max_id, parse_new, read_key, same, step_up, unwrap_id, wrap_id,
 )
 
 from headrace.core.errors import (
@@ -257,17 +257,24 @@ cdef class Stream:
                 raise InvalidStreamState(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
             if entries_added is not None and entries_added < self.log.length:
                 raise InvalidStreamState(f"entries_added {entries_added} is less than the {self.log.length} entries")
-            # Redis takes such an ID once MAXDELETEDID was lowered by hand. Entries would follow a grave with a greater
-            # ID in its node then, where no search finds them.
-            if less(last, last_stored(self.log.tail, self.log.tail_master)):
-                raise InvalidStreamState(f"the last ID {last_id} is smaller than that of a deleted entry still stored")
-        self.log.last_id = last
+        self.set_last_id(last)
         if entries_added is not None:
             self.log.entries_added = entries_added
             for group in groups:
                 group.cap_position()
         if not is_zero(deleted):
             self.log.max_deleted_id = deleted
+
+    cdef int set_last_id(self, ID last) except -1:
+        """Let new entries follow an ID from which on nothing is alive.
+
+        A tombstone with a greater ID is taken out of the tail: where entries lie in nodes decides nothing, and in one
+        node no search would find an entry behind a greater ID.
+        """
+        if self.log.tail != NULL and less(last, last_stored(self.log.tail, self.log.tail_master)):
+            self.log.cut_tombstones()
+        self.log.last_id = last
+        return 0
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -366,7 +373,7 @@ cdef class Stream:
         goal.approximate = approximate
         goal.limit = limit
         goal.policy = policy
-        return self.trim(&goal)
+        return self.trim(&goal, NULL)
 
     def trim_to_id(self, min_id: StreamID | str | bytes, approximate: bool = False, limit: int = 0,
                    Policy policy = KEEPREF) -> int:
@@ -377,13 +384,16 @@ cdef class Stream:
         goal.approximate = approximate
         goal.limit = limit
         goal.policy = policy
-        return self.trim(&goal)
+        return self.trim(&goal, NULL)
 
-    cdef uint64_t trim(self, const TrimGoal *goal) except? 0:
+    cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0:
         """Go from the oldest node on: drop it whole, or bury entries in it, until the goal is reached.
 
         Only whole nodes count against the limit, and only KEEPREF may drop one without looking at its entries;
         so `approximate` means little to the other policies.
+
+        `reached` (or NULL) receives the ID below which everything has gone that the policy lets go, and from which on
+        nothing has. With ACKED that depends on the nodes; it says what was done without them.
         """
         cdef EntryLog log = self.log
         cdef References references = self.references() if goal.policy != KEEPREF else None
@@ -393,13 +403,20 @@ cdef class Stream:
         cdef bint whole
         cdef byte_t *lp
         cdef ID master
+        cdef ID end = make_id(0, 0)
         nodes.seek(b"^", NULL, 0)
         try:
-            while (not goal.by_length or log.length > goal.length) and nodes.next():
+            while True:
+                if goal.by_length and log.length <= goal.length:
+                    break
+                if not nodes.next():
+                    end = max_id() if goal.by_length else goal.min_id
+                    break
                 lp = <byte_t *>nodes.value
                 master = read_key(nodes.key)
                 live = live_count(lp)
                 if goal.limit and removed + live > goal.limit:
+                    end = master
                     break
                 if goal.by_length:
                     whole = log.length - live >= goal.length
@@ -412,17 +429,23 @@ cdef class Stream:
                     continue
                 if goal.policy == KEEPREF and goal.approximate:
                     break
-                removed += self.trim_node(lp, master, goal, references)
+                removed += self.trim_node(lp, master, goal, references, &end)
                 if not whole:
                     break
         finally:
             # Also where the heap refused a later node: the earlier ones are gone.
             if removed:
                 log.find_first_id()
+        if reached != NULL:
+            reached[0] = end
         return removed
 
-    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references) except? 0:
-        """Bury the entries of one node that the goal and the policy let go; the node too where none stays alive."""
+    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references,
+                            ID *end) except? 0:
+        """Bury the entries of one node that the goal and the policy let go; the node too where none stays alive.
+
+        `end` receives the ID up to which it has looked at them.
+        """
         cdef EntryLog log = self.log
         cdef uint64_t live = live_count(lp)
         cdef uint64_t dead = dead_count(lp)
@@ -431,8 +454,10 @@ cdef class Stream:
         log.reserve_counters(&lp, master)
         open_node(&cursor, lp, master)
         while next_entry(&cursor):
+            end[0] = cursor.id
             if log.length - buried <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
                 break
+            step_up(end)
             if cursor.deleted or (goal.policy == ACKED and references.hold(cursor.id)):
                 continue
             if goal.policy == DELREF:
@@ -463,11 +488,7 @@ cdef class Stream:
         self.log.adopt_node(master.id, listpack)
 
     def load_state(self, length: int, last_id: StreamID, max_deleted_id: StreamID, entries_added: int) -> None:
-        """End the loading of nodes: the counters that go with them, which must not contradict them.
-
-        A last ID below that of a grave, which XSETID could set before 7.2, is raised to it: what is appended next must
-        not come before the grave in its node.
-        """
+        """End the loading of nodes: the counters that go with them, which must not contradict them."""
         cdef ID alive
         if length != self.log.length:
             raise CorruptStream(f"the stream should have {length} entries, but its nodes hold {self.log.length}")
@@ -475,8 +496,7 @@ cdef class Stream:
             raise CorruptStream(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
         if not length <= entries_added <= MOST_ENTRIES:
             raise CorruptStream(f"{entries_added} entries were added, but {length} are there")
-        if less(self.log.last_id, last_id.id):
-            self.log.last_id = last_id.id
+        self.set_last_id(last_id.id)
         self.log.max_deleted_id = max_deleted_id.id
         self.log.entries_added = entries_added
         self.log.find_first_id()

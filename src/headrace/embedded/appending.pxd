@@ -32,6 +32,6 @@ cdef class Appender:
     cdef int encode(self, object value, object name) except -1
     cdef int put(self, const char *text, size_t size) except -1
     cdef int make_room(self, size_t size) except -1
-    cdef int append_row(self, Call call, object stream, Py_ssize_t first, Py_ssize_t count) except -1
+    cdef int append_row(self, Call call, object stream, Py_ssize_t first, Py_ssize_t count, bint is_new) except -1
     cdef object run(self, bytes key)
     cdef void forget(self) noexcept

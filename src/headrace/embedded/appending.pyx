@@ -20,6 +20,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.string cimport memcpy
 
 from headrace.commands.stream_arguments cimport id_text
+from headrace.commands.stream_effects cimport emit_settings
 from headrace.core.memory cimport allocate, reallocate, release
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport generate_id, max_id, same, wrap_id, write_decimal
@@ -29,7 +30,7 @@ from headrace.engine.engine cimport Engine
 from headrace.engine.notifications cimport STREAM
 from headrace.engine.waking cimport serve_waiting
 
-from headrace.commands.stream_entries import make_stream_at
+from headrace.commands.stream_entries import new_stream
 from headrace.core.errors import EntryTooLarge
 from headrace.embedded.errors import Refused
 from headrace.engine.errors import CommandError
@@ -137,21 +138,24 @@ cdef class Appender:
         cdef Stream stream = call.stream(1)
         cdef Py_ssize_t first = 0
         cdef Py_ssize_t count
-        if stream is None:
-            stream = make_stream_at(call, 1)
+        cdef bint is_new = stream is None
+        if is_new:
+            stream = new_stream(call)
         call.explicit_effects = True
         try:
             for count in self.row_sizes:
-                self.append_row(call, stream, first, count)
+                self.append_row(call, stream, first, count, is_new and self.added == 0)
                 first += count
         except EntryTooLarge:
             raise CommandError(TOO_LARGE) from None
         finally:
             if self.added:
+                if is_new:
+                    emit_settings(call, key, stream)
                 call.engine.touch_key(call.db, key)
                 call.engine.signal_key(call.db, key)
 
-    cdef int append_row(self, Call call, object target, Py_ssize_t first, Py_ssize_t count) except -1:
+    cdef int append_row(self, Call call, object target, Py_ssize_t first, Py_ssize_t count, bint is_new) except -1:
         cdef Stream stream = <Stream>target
         cdef Span spans[SPANS_ON_STACK]
         cdef Span *pairs = spans
@@ -170,6 +174,8 @@ cdef class Appender:
                 pairs[i].data = self.text + self.pieces[first + i].begin
                 pairs[i].size = self.pieces[first + i].size
             stream.log.append(id, pairs, count // 2)
+            if is_new:
+                call.create(<bytes>call.argv[1], stream)
             self.added += 1
             self.last = id
             call.engine.dirty += 1

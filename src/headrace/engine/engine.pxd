@@ -14,6 +14,7 @@ cdef class Engine:
     cdef readonly dict commands         # every spelling seen -> Command
     cdef bytes recent_name              # of the last command looked up: pipelines repeat themselves, and to compare
     cdef Command recent_command         # is cheaper than to hash
+    cdef dict repeated                  # the same of effects, whatever clients call the commands
     cdef readonly dict table            # lower-case name -> Command
     cdef dict names                     # the same, by the names that clients use: `rename-command`
     cdef readonly Stats stats
@@ -29,6 +30,7 @@ cdef class Engine:
     cdef readonly int64_t second        # by the steady clock, as of the last tick: what accesses of keys are noted with
     cdef readonly int event_classes     # of keyspace events that are published; 0: none
     cdef bint minds_misses              # the command that runs publishes that it found no key
+    cdef bint writing                   # the command that runs may change data
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
@@ -70,6 +72,8 @@ cdef class Engine:
     cdef int dispatch(self, Client client, list argv) except -1
     cdef int refuse(self, Client client, Command command, bytes text) except -1
     cdef Command find_command(self, Client client, list argv)
+    cdef Command find_effect(self, Client client, list argv)
+    cdef bint is_paused(self) noexcept
     cdef int settle_effects(self) except -1
     cpdef int push(self, Client client, bytes message) except -1
     cdef int deliver_pushes(self) except -1
@@ -78,6 +82,7 @@ cdef class Engine:
     cpdef object find(self, Database db, bytes key)
     cpdef object peek(self, Database db, bytes key)
     cpdef int expire_now(self, Database db, bytes key) except -1
+    cdef int expire_messages(self, Database db) except -1
     cpdef int touch_key(self, Database db, bytes key) except -1
     cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1
     cdef int announce_value(self, Database db, bytes key, object former, object value) except -1

@@ -35,6 +35,7 @@ from headrace.engine.waking cimport ring, serve_waiting
 import traceback
 from secrets import token_hex
 
+from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
 from headrace.engine.errors import BUSY, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.notifications import NO_READERS, READERS
@@ -63,6 +64,7 @@ cdef class Engine:
         self.config = config
         self.table = self.names = table
         self.commands = {}
+        self.repeated = {}
         for name, command in table.items():
             self.commands[name] = command
             self.commands[name.upper()] = command
@@ -279,6 +281,8 @@ cdef class Engine:
         cdef Command command
         cdef Command inner
         cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
+        if client is self.loader:
+            return self.find_effect(client, argv)
         if name == self.recent_name:
             command = self.recent_command
         else:
@@ -287,8 +291,6 @@ cdef class Engine:
             self.recent_command = command
         if command is None:
             command = self.names.get(name.lower())
-            if command is None and client is self.loader:
-                command = self.table.get(name.lower())  # effects have the names that commands were born with
             if command is None:
                 client.last_command = b"NULL"
                 self.refuse(client, None, unknown_command(argv))
@@ -316,8 +318,6 @@ cdef class Engine:
             if refusal is not None:
                 self.refuse(client, command, refusal)
                 return None
-        if client is self.loader:
-            return command
         if self.over_memory and flags_of(client, command) & DENY_OOM:
             self.refuse(client, command, OUT_OF_MEMORY)
             return None
@@ -331,6 +331,30 @@ cdef class Engine:
             self.refuse(client, command, BUSY)
             return None
         return command
+
+    cdef Command find_effect(self, Client client, list argv):
+        """The same for what is repeated: by the names that commands were born with, and only what may be an effect.
+
+        Nothing else is asked. Limits, permissions and the state of the server were, when it was done.
+        """
+        cdef bytes name = <bytes>argv[0]
+        cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
+        cdef Command command = self.repeated.get(name)
+        if command is None:
+            command = self.table.get(name.lower())
+            if command is not None and len(self.repeated) < SPELLINGS:
+                self.repeated[name] = command
+        if command is not None and command.subcommands and argc > 1:
+            command = command.subcommands.get((<bytes>argv[1]).lower())
+        if command is None:
+            self.refuse(client, None, unknown_command(argv))
+        elif not command.flags & WRITE and command.name not in BESIDE_WRITES:
+            self.refuse(client, command, b"ERR '%s' does not change data, and no server writes it there" % command.name)
+        elif (argc != command.arity) if command.arity >= 0 else (argc < -command.arity):
+            self.refuse(client, command, b"ERR wrong number of arguments for '%s' command" % command.name)
+        else:
+            return command
+        return None
 
     def command_of(self, argv: list) -> Command | None:
         """Find the command that words name, as clients call it; None where there is none."""
@@ -396,6 +420,7 @@ cdef class Engine:
         call.argc = PyList_GET_SIZE(argv)
         call.now_ms = self.now_ms
         self.leave_access = client.no_touch
+        self.writing = command.flags & WRITE
         if self.event_classes & KEY_MISS:
             self.minds_misses = self.reads(command)
         self.depth += 1
@@ -473,6 +498,10 @@ cdef class Engine:
         """The effects so far of the transaction that runs need not be noted: a base that was just written has them."""
         self.effects = []
 
+    cdef bint is_paused(self) noexcept:
+        """Whether CLIENT PAUSE wants the data to stay as it is; one whose time is up may still have to be ended."""
+        return self.paused_until != 0 and self.steady_now_ms < self.paused_until
+
     # --- keys --------------------------------------------------------------------------------------------------
 
     cpdef object find(self, Database db, bytes key):
@@ -496,7 +525,9 @@ cdef class Engine:
                 self.announce(db, KEY_MISS, b"keymiss", key)
             return None
         if db.expires and key in db.expires and db.expires[key] < self.now_ms and not self.loading:
-            if not self.paused_until:
+            # A pause keeps the data as it is, but what a command is about to write must not meet what has expired: it
+            # would go into a key whose time has come, and be gone with it.
+            if not self.is_paused() or self.writing:
                 self.expire_now(db, key)
             self.stats.misses += 1
             if self.event_classes & KEY_MISS and self.depth and self.minds_misses:
@@ -513,9 +544,22 @@ cdef class Engine:
         self.touch_key(db, key)
         self.signal_key(db, key)
         if self.effect_sink is not None:
-            self.effects.append((db.number, [b"DEL", key]))
+            self.effects.append((db.number, deletion(key)))
             if self.depth == 0:
                 self.settle_effects()
+        return 0
+
+    cdef int expire_messages(self, Database db) except -1:
+        """Forget what producers sent too long ago; the effect says how much that was."""
+        for key in list(db.producing):
+            value = db.values.get(key)
+            forgotten = value.producers.expire(self.now_ms) if type(value) is Stream else ()
+            if forgotten and self.effect_sink is not None:
+                self.effects.append((db.number, forgetting(key, forgotten)))
+            if type(value) is not Stream or not len(value.producers):
+                db.producing.discard(key)
+        if self.effects:
+            self.settle_effects()
         return 0
 
     cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1:
@@ -566,15 +610,10 @@ cdef class Engine:
         self.look_for_clock_step()
         # While data is loading, a key whose time has come may be one that is still to be changed.
         for db in self.databases if self.active_expiry and not self.loading else ():
-            if not self.paused_until:
+            if not self.is_paused():
                 for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
                     self.expire_now(db, key)
-            for key in list(db.producing):
-                value = db.values.get(key)
-                if type(value) is Stream:
-                    value.producers.expire(self.now_ms)
-                if type(value) is not Stream or not len(value.producers):
-                    db.producing.discard(key)
+                self.expire_messages(db)
         if self.staging.batches:
             self.staging.expire(self.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
         if self.ready:

@@ -49,8 +49,8 @@ class Persistence:
         """Forget the data and load the snapshot, after writing it where asked for."""
         raise CommandError(NOT_PERSISTENT)
 
-    def reload_append_files(self) -> None:
-        """Forget the data and load the append-only files."""
+    def reload_append_files(self, *, in_transaction: bool) -> None:  # noqa: ARG002
+        """Forget the data and load the append-only files; a transaction may not, whose effects they do not have yet."""
         raise CommandError(NOT_PERSISTENT)
 
     @property

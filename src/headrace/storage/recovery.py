@@ -51,20 +51,31 @@ class Recovered(Loaded):
 
 
 def recover(
-    engine: Engine, directory: DataDirectory, config: Config, notes: Notes, *, snapshot_only: bool = False
+    engine: Engine,
+    directory: DataDirectory,
+    config: Config,
+    notes: Notes,
+    *,
+    snapshot_only: bool = False,
+    keep_expired: bool = False,
 ) -> Generator[Progress, None, Recovered]:
     """Load the data of a directory whose lock is held into an empty engine, slice by slice.
 
-    The engine is loading meanwhile, and stays so where this raises.
+    The engine is loading meanwhile, and stays so where this raises. Of a snapshot that is all there is, keys that have
+    expired are left out, unless the journal still has them.
     """
     with explained("load the data in", directory.path):
-        return (yield from _Recovery(engine, directory, config, notes).run(snapshot_only))
+        recovery = _Recovery(engine, directory, config, notes, keep_expired=keep_expired)
+        return (yield from recovery.run(snapshot_only))
 
 
 class _Recovery:
     """One start-up."""
 
-    def __init__(self, engine: Engine, directory: DataDirectory, config: Config, notes: Notes) -> None:
+    def __init__(
+        self, engine: Engine, directory: DataDirectory, config: Config, notes: Notes, *, keep_expired: bool
+    ) -> None:
+        self._keep_expired = keep_expired
         self._recovered = Recovered()
         self._loader = Loader(engine, notes, self._recovered)
         self._directory = directory
@@ -197,7 +208,7 @@ class _Recovery:
         path = self._directory.dump
         source = self._disk.read(path)
         self._loader.total = len(source)
-        end = yield from self._loader.load_snapshot(path, source, advice=self._advice)
+        end = yield from self._loader.load_snapshot(path, source, advice=self._advice, is_base=self._keep_expired)
         if end < len(source):
             self._notes.warning(
                 f"There are {len(source) - end} bytes behind the end of the snapshot {path}; not loaded."

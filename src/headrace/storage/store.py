@@ -441,15 +441,18 @@ class Store(Persistence):
             self.save()
         elif not self._disk.exists(self.directory.dump):
             raise CommandError(b"ERR There is no snapshot to load")
+        # What has expired stays until its chore removes it, and says so: else the journal would still have it.
         self._load_again(snapshot_only=True)
         if not save and self.appends:
             self._stop_rewriting()  # what it writes is not the data any more
             self._start_anew()
 
-    def reload_append_files(self) -> None:
+    def reload_append_files(self, *, in_transaction: bool) -> None:
         """Forget the data and load the append-only files."""
         if not self.appends:
             raise CommandError(b"ERR There are no append only files to load: appendonly is no.")
+        if in_transaction:
+            raise CommandError(b"ERR The append only files cannot be loaded by a transaction: they do not have it yet.")
         self.journal.drain()
         if self.journal.failing:
             raise CommandError(b"ERR The append only files do not have everything: the disk refuses what is written.")
@@ -460,7 +463,10 @@ class Store(Persistence):
         try:
             for db in self.engine.databases:
                 db.clear()
-            for _ in recover(self.engine, self.directory, self.config, self.notes, snapshot_only=snapshot_only):
+            loading = recover(
+                self.engine, self.directory, self.config, self.notes, snapshot_only=snapshot_only, keep_expired=True
+            )
+            for _ in loading:
                 pass
         except StorageError as error:
             self.engine.end_loading()

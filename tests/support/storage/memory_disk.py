@@ -48,6 +48,9 @@ class MemoryDisk(Disk):
     def sync(self, file: int) -> None:
         assert file in self._open
 
+    def is_removed(self, file: int) -> bool:
+        return not any(self._open[file] is data for data in self.files.values())
+
     def close(self, file: int) -> None:
         self._open[file] = bytearray(b"closed")
 
