@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.core.entry_log import NodeLimits
 from headrace.core.group import Verdict
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
@@ -75,7 +76,7 @@ def streams(draw: st.DrawFn) -> Stream:
 values = (
     texts
     | st.lists(texts, min_size=1).map(deque)
-    | st.sets(texts, min_size=1)
+    | st.sets(texts, min_size=1).map(MemberSet)
     | st.dictionaries(texts, texts, min_size=1)
     | st.dictionaries(texts, st.floats(allow_nan=False), min_size=1).map(
         lambda scores: SortedSet.from_pairs(scores.items())
@@ -137,7 +138,7 @@ def test_no_more_than_a_block_is_held_however_large_a_value_is() -> None:
         Key(0, b"stream", stream),
         Key(0, b"list", deque(b"%d" % number for number in range(300_000))),
         Key(0, b"large", random_text),
-        Key(0, b"set", {b"member %d" % number for number in range(100_000)}),
+        Key(0, b"set", MemberSet(b"member %d" % number for number in range(100_000))),
         Key(0, b"hash", {b"field %d" % number: b"v" * 20 for number in range(100_000)}),
     ]
     for compress in (True, False):
@@ -375,7 +376,7 @@ def file_of_everything() -> bytes:
         [
             Key(0, b"text", b"abc" * 10, FAR_MS),
             Key(0, b"list", deque([b"a", b"12"])),
-            Key(1, b"set", {b"a"}),
+            Key(1, b"set", MemberSet([b"a"])),
             Key(1, b"hash", {b"f": b"v"}),
             Key(1, b"sorted", SortedSet.from_pairs([(b"m", 1.5)])),
             Key(1, b"stream", stream),

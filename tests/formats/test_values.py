@@ -5,6 +5,7 @@ from collections import deque
 import pytest
 import redis
 
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.formats import dump
@@ -35,9 +36,9 @@ VALUES = [
     *TEXTS,
     deque(TEXTS),
     deque([b"a"] * 70_000),
-    {b"%d" % n for n in INTEGERS},
-    {b"a", b"1", b""},
-    set(TEXTS),
+    MemberSet(b"%d" % n for n in INTEGERS),
+    MemberSet([b"a", b"1", b""]),
+    MemberSet(TEXTS),
     {b"a": b"1"},
     dict(zip(TEXTS, reversed(TEXTS), strict=True)),
     {b"%d" % n: b"v" for n in range(2000)},
@@ -168,7 +169,7 @@ def test_values_of_older_servers_are_read_as_redis_reads_them(redis_server: redi
 def test_a_set_in_a_listpack_is_read() -> None:
     members = bytes.fromhex("0b000000 0200 8161 02 07 01 ff".replace(" ", ""))
     members = len(members).to_bytes(4, "little") + members[4:]
-    assert restored(dump.seal(b"\x14" + rdb_string(members), 11)) == {b"a", b"7"}
+    assert restored(dump.seal(b"\x14" + rdb_string(members), 11)) == MemberSet([b"a", b"7"])
 
 
 def test_a_stream_is_dumped_in_the_form_that_was_asked_for() -> None:

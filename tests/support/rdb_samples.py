@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headrace.core.entry_log import NodeLimits
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
@@ -58,8 +59,8 @@ def sample_keys() -> list[Key]:
         Key(0, b"list", deque(TEXTS), FAR_MS + 1),
         Key(0, b"short list", deque([b"a", b"1", b""])),
         Key(0, b"long list", deque(b"%d" % number for number in range(30_000))),
-        Key(3, b"set", set(TEXTS)),
-        Key(3, b"integers", {b"%d" % number for number in INTEGERS}),
+        Key(3, b"set", MemberSet(TEXTS)),
+        Key(3, b"integers", MemberSet(b"%d" % number for number in INTEGERS)),
         Key(3, b"hash", {b"f%d" % at: text for at, text in enumerate(TEXTS)}, FAR_MS + 2),
         Key(3, b"small hash", {b"a": b"1", b"b": b"", b"": b"x"}),
         Key(3, b"scores", SortedSet.from_pairs((b"m%d" % at, score) for at, score in enumerate(SCORES))),
@@ -74,6 +75,8 @@ def comparable(value: Value) -> object:
     """Something that is equal for equal values, and for no others."""
     if isinstance(value, SortedSet):
         return [(member, score.hex()) for member, score in value.items()]
+    if isinstance(value, MemberSet):
+        return set(value)
     return dump_stream(value, "8.8") if isinstance(value, Stream) else value
 
 
