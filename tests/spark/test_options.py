@@ -14,6 +14,8 @@ from headrace.spark.writers import StreamsStreamWriter
     ("options", "expected"),
     [
         ({"keyz": "s"}, "option 'keyz' is 's': there is no such option; did you mean keys?"),
+        ({"subscribe": "s"}, "option 'subscribe' is 's': is called otherwise here: did you mean keys?"),
+        ({"kafka.bootstrap.servers": "h:1"}, "option 'kafka.bootstrap.servers' is 'h:1': is called otherwise"),
         ({"maxlen": "5"}, "option 'maxlen' is '5': is an option for writing"),
         ({"startingId": "now"}, "option 'startingId' is 'now': expected an ID such as 1526919030474-55"),
         (

@@ -10,6 +10,7 @@ from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.connecting import Connections, Readable
 from headrace.spark.filters import Narrowing
 from headrace.spark.losses import LossWatch
+from headrace.spark.missing import report_missing
 from headrace.spark.options import Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.projection import projection_for
@@ -32,12 +33,22 @@ class StreamBatchReader(DataSourceReader):
         for place, key in self._readable.resolve(self._options.keys):
             if self._narrowing.admits(key):
                 by_server.setdefault(place, []).append(key)
+        found: set[bytes] = set()
         for place, keys in by_server.items():
             for key, state in zip(keys, self._readable.transport(place).describe(keys), strict=True):
+                if state is not None:
+                    found.add(key)
                 if state is not None and state.first_id is not None:
                     first, last = self._range(key, state)
                     if first <= last:
                         slices.append(self._slice(place, key, first, last, state))
+        report_missing(
+            filter(self._narrowing.admits, self._options.keys),
+            found,
+            f"on {self._readable.names()}",
+            fail=self._options.fail_on_missing,
+            then="nothing is read of it",
+        )
         # Spark takes an empty list for a source that does not divide, and reads one partition without a value.
         return plan_partitions(slices, self._options, self._readable) or [SlicesPartition(())]
 

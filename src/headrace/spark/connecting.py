@@ -7,7 +7,7 @@ from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
 from headrace.spark.errors import BadOption
 from headrace.spark.options import ServerOptions
 from headrace.spark.packed_transport import PackedTransport
-from headrace.spark.servers import Server
+from headrace.spark.servers import Server, shown
 from headrace.spark.staged_delivery import StagedDelivery
 from headrace.spark.transport import Transport, XRangeTransport
 
@@ -16,6 +16,9 @@ _MAGIC: Final = frozenset(b"*?[\\")
 
 class Readable(Protocol):
     """Servers, or files, that streams are read from."""
+
+    def names(self) -> str:
+        """Return where the streams are, as messages show it."""
 
     def resolve(self, names: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Return the streams that names and patterns stand for now, with the place of the server of each."""
@@ -52,6 +55,10 @@ class Connections:
         if place not in self._servers:
             self._servers[place] = Server(self._options.urls[place], self._options.retry_seconds, patient=self._patient)
         return self._servers[place]
+
+    def names(self) -> str:
+        """Return the urls without their passwords."""
+        return ", ".join(shown(url) for url in self._options.urls)
 
     def resolve(self, names: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Return the streams that names and patterns stand for now.

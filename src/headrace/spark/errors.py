@@ -35,6 +35,13 @@ class NotAStream(SparkSourceError, TypeError):
     """The key holds something else."""
 
 
+class MissingStream(SparkSourceError, KeyError):
+    """A stream that the option `keys` names is not there, and `failOnMissing` is true."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError shows its argument in quotes
+
+
 class DataLost(SparkSourceError):
     """Entries that a query had still to read are gone."""
 

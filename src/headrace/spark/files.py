@@ -47,6 +47,10 @@ class Files:
         self._db = db
         self._states: dict[bytes, StreamState] | None = None
 
+    def names(self) -> str:
+        """Return the path."""
+        return repr(self._path)
+
     def resolve(self, names: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Return the streams of the files that names and patterns stand for."""
         matchers = [matcher(name) for name in names]

@@ -22,6 +22,8 @@ r"""The options of a source and of a sink: what they are called, what they may b
       maxEntriesPerTrigger  entries of one micro-batch              1000000
       maxBytesPerTrigger    bytes of one micro-batch                as many as there are
       failOnDataLoss        true, false                             true
+      failOnMissing         true: a key named without a pattern     false: a warning
+                            must be there when the query begins
       group                 the consumer group to publish progress as
       pushFilters           true where Spark's spark.sql.python.filterPushdown.enabled is
 
@@ -65,9 +67,32 @@ _BOTH: Final = ("url", "transport", "retryTimeout")
 _READING: Final = (
     *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
-    *("failOnDataLoss", "group", "pushFilters"),
+    *("failOnDataLoss", "failOnMissing", "group", "pushFilters"),
 )
 _WRITING: Final = ("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid")
+# What Spark's source for Kafka and spark-redis call them.
+_CALLED_ELSEWHERE: Final = {
+    "subscribe": "keys",
+    "subscribepattern": "keys, which takes patterns such as sensor:*",
+    "assign": "keys",
+    "topic": "key for writing, keys for reading",
+    "startingoffsets": "startingId",
+    "startingoffsetsbytimestamp": "startingTimestamp",
+    "endingoffsets": "endingId",
+    "endingoffsetsbytimestamp": "endingTimestamp",
+    "maxoffsetspertrigger": "maxEntriesPerTrigger",
+    "groupidprefix": "group",
+    "kafka.bootstrap.servers": "url",
+    "kafka.group.id": "group",
+    "host": "url",
+    "port": "url",
+    "spark.redis.host": "url",
+    "spark.redis.port": "url",
+    "stream.keys": "keys",
+    "stream.offsets": "startingId",
+    "stream.group.name": "group",
+    "stream.read.batch.size": "maxEntriesPerTrigger",
+}
 # Spark hands these on to whoever reads or writes.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 
@@ -125,6 +150,7 @@ class ReadOptions:
     entries_per_trigger: int | None
     bytes_per_trigger: int | None
     fail_on_data_loss: bool
+    fail_on_missing: bool
     group: bytes | None
     push_filters: bool
 
@@ -178,6 +204,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         entries_per_trigger=options.count("maxEntriesPerTrigger"),
         bytes_per_trigger=options.count("maxBytesPerTrigger"),
         fail_on_data_loss=options.one_of("failOnDataLoss", ("true", "false")) == "true",
+        fail_on_missing=options.one_of("failOnMissing", ("false", "true")) == "true",
         group=_encoded(options.text("group")),
         push_filters=options.one_of("pushFilters", ("false", "true")) == "true",
     )
@@ -219,6 +246,8 @@ class _Given:
         names = {name.lower(): name for name in known}
         others = {name.lower(): name for name in elsewhere}
         for name, value in self._values.items():
+            if name in _CALLED_ELSEWHERE:
+                raise BadOption(name, value, f"is called otherwise here: did you mean {_CALLED_ELSEWHERE[name]}?")
             if name in names or name in _SPARKS_OWN or "." in name:
                 continue
             if name in others:

@@ -35,6 +35,7 @@ from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import LossWatch, lost_between, report_loss, report_new_life
+from headrace.spark.missing import report_missing
 from headrace.spark.offsets import Mark, Place, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
@@ -60,13 +61,14 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
         self._lives: dict[Place, int] = {}  # which life of each stream is there
         self._missed: dict[Place, int] = {}  # entries of a journaled batch that were gone, for the next offset to count
+        self._reported_missing = False
         self._looked_around = 0.0
         self._known: list[Place] | None = None  # the streams, as of when it looked around
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
         if self._initial is None:
-            states = self._describe(self._connections.resolve(self._options.keys))
+            states = self._look_up_keys()
             self._initial = {place: self._beginning(place, state) for place, state in states.items()}
         return to_json(self._initial)
 
@@ -78,7 +80,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember how far the streams go now."""
-        states = self._describe(self._connections.resolve(self._options.keys))
+        states = self._look_up_keys()
         self._until = {place: state for place, state in states.items() if state is not None}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -186,6 +188,20 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if here and self._connections.transport(server).behind(here):
                 return True
         return False
+
+    def _look_up_keys(self) -> States:
+        """Return the streams that the option names, and report those that are not there; once for a query."""
+        states = self._describe(self._connections.resolve(self._options.keys))
+        if not self._reported_missing:
+            self._reported_missing = True
+            report_missing(
+                self._options.keys,
+                [key for (_, key), state in states.items() if state is not None],
+                f"on {self._connections.names()}",
+                fail=self._options.fail_on_missing,
+                then="it is read when it comes",
+            )
+        return states
 
     def _describe(self, places: list[Place]) -> States:
         states: States = {}
