@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 # Processes that tests start import the same helpers.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+
+# A shell starts what runs in the background with Ctrl-C ignored, and tests that press it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A campaign explores; a run before a merge must give the same answer twice.
 settings.register_profile(
