@@ -106,6 +106,17 @@ def test_setting_the_last_id_does_not_depend_on_tombstones() -> None:
     assert session.ask("XRANGE s 3-0 5-0").count(b"-0\r\n") == 2
 
 
+def test_what_redis_7_0_takes_is_repeated() -> None:
+    """XSETID below an ID that was deleted, and what followed it; we refuse it to clients, as later versions do."""
+    session = Session()
+    lines = ("XADD s 1-0 f v", "XADD s 5-0 f v", "XDEL s 5-0", "XSETID s 2-0", "XADD s 3-0 f v")
+    replayer = Replayer(session.machine.engine)
+    assert [replayer.run(line.encode().split()) for line in lines] == [None] * len(lines)
+    replayer.end()
+    assert session.ask("XRANGE s - +").count(b"-0\r\n") == 2
+    assert session.ask("XSETID s 4-0").startswith(b"-ERR")
+
+
 @pytest.mark.parametrize("version", ["7.0", "7.2", "8.6", "8.8", "auto"])
 def test_a_base_for_an_older_server_keeps_what_that_cannot_hold(version: str) -> None:
     session = Session(rdb_compatibility_version=version)
