@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 from headrace.core.group import Group
+from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
@@ -46,7 +47,7 @@ def _value(value: Any, with_attempts: bool) -> Any:
         return [("sorted set", member, score) for member, score in value.items()]
     if isinstance(value, dict):
         return ["hash", *value.items()]
-    if isinstance(value, set):
+    if isinstance(value, MemberSet):
         return ["set", *sorted(value)]
     return ["list", *value] if isinstance(value, deque) else value
 
