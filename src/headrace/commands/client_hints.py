@@ -44,6 +44,8 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"getex": (_CHANGED_AND_SHOWN,),
     b"getset": (_CHANGED_AND_SHOWN,),
     b"hdel": (_TAKEN_FROM,),
+    b"headrace|commit": (_ADDED_TO, _CHANGED_AND_SHOWN),
+    b"headrace|forget": (_CHANGED, _TAKEN_AND_SHOWN),
     b"hexists": (_UNREAD,),
     b"hincrby": (_CHANGED_AND_SHOWN,),
     b"hincrbyfloat": (_CHANGED_AND_SHOWN,),

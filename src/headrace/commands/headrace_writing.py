@@ -52,6 +52,15 @@ class _Linked:
         call.reply.integer(self.entries)
 
 
+def _batches_key(key: bytes) -> bytes:
+    return b"headrace:{%s}:batches" % key
+
+
+def _with_batches_key(argv: list[bytes]) -> list[bytes]:
+    """List the keys of COMMIT and FORGET: the stream, and beside it what queries have committed."""
+    return [argv[2], _batches_key(argv[2])]
+
+
 def _refusal(mistake: HeadraceError) -> CommandError:
     return CommandError(b"ERR " + str(mistake).encode())
 
@@ -220,10 +229,6 @@ def _read_trim(call: Call, at: int, options: _CommitOptions) -> int:
     return at + 1
 
 
-def _batches_key(key: bytes) -> bytes:
-    return b"headrace:{%s}:batches" % key
-
-
 def _committed(call: Call) -> tuple[int, _Linked] | None:
     """Return the last batch of the query that was committed, and what it appended."""
     key = _batches_key(call.argv[2])
@@ -286,6 +291,7 @@ def _trim(call: Call, options: _CommitOptions) -> None:
     arity=-6,
     flags=_WRITE,
     keys=SECOND,
+    find_keys=_with_batches_key,
     since="0.1.0",
     group="headrace",
 )
@@ -297,7 +303,7 @@ def headrace_commit(call: Call) -> None:
     how many entries; nil for the IDs where there are none. A batch that was committed is not committed again: the
     reply is the same, or that of no entries where the query has committed a later batch since. What else was staged
     for the batch, or for an earlier one of the query, is forgotten. The last batch of each query is kept in the hash
-    `headrace:{key}:batches`.
+    `headrace:{key}:batches`, for which the user needs permission, too.
     """
     name = _batch_name(call)
     options = _read_options(call)
@@ -316,7 +322,13 @@ def headrace_commit(call: Call) -> None:
 
 
 @command(
-    "headrace|forget key query", arity=4, flags=Flag.WRITE | Flag.FAST, keys=SECOND, since="0.1.0", group="headrace"
+    "headrace|forget key query",
+    arity=4,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=SECOND,
+    find_keys=_with_batches_key,
+    since="0.1.0",
+    group="headrace",
 )
 def headrace_forget(call: Call) -> None:
     """Forget what a query committed last, and reply whether anything was known; for a query that will not come back."""
