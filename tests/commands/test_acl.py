@@ -6,6 +6,7 @@ from headrace.commands.all import TABLE
 from headrace.commands.client_hints import key_number
 from headrace.engine.acl_rules import Access, access_needed
 from headrace.engine.command import Command, Flag
+from headrace.engine.logins import FREE_FAILURES
 from headrace.engine.waking import ring
 from support.in_process import InProcess, InProcessClient
 
@@ -198,27 +199,38 @@ def test_a_default_user_that_is_off_lets_nobody_in_without_a_name(engine: InProc
 # --- guessing --------------------------------------------------------------------------------------------------
 
 
-def test_who_guesses_waits_longer_each_time_and_nobody_else_does(engine: InProcess) -> None:
+def test_who_logs_in_from_where_many_have_failed_waits_right_or_wrong(engine: InProcess) -> None:
     engine.run("ACL", "SETUSER", "u", "on", ">secret", "+@all")
     now_ms = 1_000_000
     engine.set_clock(now_ms)
-    guesser = engine.connect()
     wrong = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
-    assert guesser.run("AUTH", "u", "1") == wrong
-    for delay_ms in (100, 200, 400, 800, 1600, 3200, 3200):
-        assert guesser.run("AUTH", "u", "2") == b""
-        assert guesser.waits
-        assert engine.run("PING") == b"+PONG\r\n"
-        now_ms += delay_ms - 1
+    for _ in range(FREE_FAILURES):
+        assert engine.connect().run("AUTH", "u", "1") == wrong
+    waiting = [engine.connect() for _ in range(4)]
+    for client, password in zip(waiting, ("2", "secret", "3", "secret"), strict=True):
+        assert client.run("AUTH", "u", password) == b""
+        assert client.waits
+    assert engine.run("CLIENT", "UNBLOCK", waiting[0].client.id) == b":0\r\n"
+    assert engine.run("PING") == b"+PONG\r\n"
+    for client, reply in zip(waiting, (wrong, b"+OK\r\n", wrong, b"+OK\r\n"), strict=True):
+        now_ms += 99
         engine.set_clock(now_ms)
         ring(engine.engine)
-        assert guesser.waits
+        assert client.waits
         now_ms += 1
         engine.set_clock(now_ms)
         ring(engine.engine)
-        assert guesser.reply() == wrong
-    assert guesser.run("AUTH", "u", "secret") == b"+OK\r\n"
-    assert guesser.run("AUTH", "u", "1") == wrong
+        assert client.reply() == reply
+    assert waiting[1].run("ACL", "WHOAMI") == b"$1\r\nu\r\n"
+    hello = engine.connect()
+    assert hello.run("HELLO", "3", "AUTH", "u", "secret", "SETNAME", "late") == b""
+    engine.set_clock(now_ms + 1000)
+    ring(engine.engine)
+    assert hello.reply().startswith(b"%7\r\n")
+    assert hello.run("CLIENT", "GETNAME") == b"$4\r\nlate\r\n"
+    waiting[1].run("MULTI")
+    waiting[1].run("AUTH", "u", "secret")
+    assert waiting[1].run("EXEC").startswith(b"*1\r\n-ERR Too many logins have failed from this address")
 
 
 def test_who_was_turned_away_is_logged(engine: InProcess) -> None:

@@ -9,6 +9,7 @@ from headrace.engine.client_line import describe
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 from headrace.engine.pausing import pause, unpause
+from headrace.engine.waiting import LOGIN
 from headrace.engine.waking import release
 
 _PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
@@ -200,8 +201,9 @@ def end_connections(call: Call, clients: list[Client]) -> int:
         if client is call.client:
             client.closing = True
         else:
+            channel = client.channel
             call.engine.disconnect(client)
-            client.channel.close()
+            channel.close()
     return len(clients)
 
 
@@ -218,7 +220,7 @@ def client_unblock(call: Call) -> None:
         if reason == b"error":
             error = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
     client = call.engine.clients.get(call.integer(2))
-    if client is None or client.wait is None:
+    if client is None or client.wait is None or client.wait.kind == LOGIN:
         call.reply.integer(0)
         return
     release(call.engine, client, error)

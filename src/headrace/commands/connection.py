@@ -7,17 +7,15 @@ from headrace.engine.client import Client, ReplyMode
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, WRONG_PASSWORD, CommandError, quoted, wrong_arity
 from headrace.engine.version import REDIS_VERSION
-from headrace.engine.waiting import FAILED_LOGIN
+from headrace.engine.waiting import LOGIN
 
 _HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 _DEFAULT_USER = b"default"
-_FREE_FAILURES = 2  # from this one on an answer waits
-_FIRST_DELAY_MS = 100
-_MOST_DOUBLINGS = 5
 _NO_PASSWORD = (
     b"ERR AUTH <password> called without any password configured for the default user. "
     b"Are you sure your configuration is correct?"
 )
+_TOO_MANY_FAILURES = b"ERR Too many logins have failed from this address of late. Try again in some seconds."
 _HELLO_FIRST = (
     b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
     b"<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
@@ -106,21 +104,25 @@ def is_one_word(text: bytes) -> bool:
     return all(0x21 <= byte <= 0x7E for byte in text)
 
 
-def _authenticate(call: Call, user: bytes, password: bytes) -> bool:
-    """Make the client a user; False where the answer has to wait, which is the more often the longer.
+def _authenticate(call: Call, user: bytes, password: bytes, again: list[bytes]) -> bool:
+    """Make the client a user; False where it has to wait for its turn, and then runs its request `again`.
 
-    Only the connection that guesses waits, before its answer and before all that it asked for behind it.
+    Whoever logs in from where many have failed waits, right or wrong, and with it all that it asked for behind it.
     """
-    client = call.client
-    if call.engine.users.authenticate(client, user, password):
+    client, users, now_ms = call.client, call.engine.users, call.engine.steady_now_ms
+    if not client.retrying:
+        delay_ms = users.logins.delay_ms(client.address, now_ms)
+        if delay_ms is None or (delay_ms and not call.may_block()):
+            users.note(client, Reason.AUTH, call.argv[0], user, call.argv)
+            raise CommandError(_TOO_MANY_FAILURES)
+        if delay_ms:
+            call.block([], LOGIN, delay_ms, False, again)
+            return False
+    if users.authenticate(client, user, password):
         return True
-    call.engine.users.note(client, Reason.AUTH, call.argv[0], user, call.argv)
-    client.failed_logins += 1
-    if client.failed_logins < _FREE_FAILURES or not call.may_block():
-        raise CommandError(WRONG_PASSWORD)
-    doublings = min(client.failed_logins - _FREE_FAILURES, _MOST_DOUBLINGS)
-    call.block([], FAILED_LOGIN, _FIRST_DELAY_MS << doublings, False, call.argv)
-    return False
+    users.note(client, Reason.AUTH, call.argv[0], user, call.argv)
+    users.logins.note_failure(client.address, now_ms)
+    raise CommandError(WRONG_PASSWORD)
 
 
 def _take_secret(call: Call, index: int) -> bytes:
@@ -135,11 +137,12 @@ def auth(call: Call) -> None:
     """Be a user from now on: the one that is named, or the default user, whose password `requirepass` may be."""
     if call.argc > 3:
         raise CommandError(SYNTAX)
+    again = list(call.argv)
     user = _take_secret(call, 1) if call.argc == 3 else _DEFAULT_USER
     password = _take_secret(call, call.argc - 1)
     if call.argc == 2 and call.engine.users.default.no_password:
         raise CommandError(_NO_PASSWORD)
-    if _authenticate(call, user, password):
+    if _authenticate(call, user, password, again):
         call.reply.ok()
 
 
@@ -163,7 +166,8 @@ def hello(call: Call) -> None:
     while i < call.argc:
         option = call.argv[i].lower()
         if option == b"auth" and i + 2 < call.argc:
-            if not _authenticate(call, _take_secret(call, i + 1), _take_secret(call, i + 2)):
+            again = list(call.argv)
+            if not _authenticate(call, _take_secret(call, i + 1), _take_secret(call, i + 2), again):
                 return
             i += 3
         elif option == b"setname" and i + 1 < call.argc:

@@ -1,6 +1,6 @@
 """The host's side of a client: what the engine asks of a connection, whatever carries it."""
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 
 class ChannelFigures(NamedTuple):
@@ -31,3 +31,26 @@ class Channel(Protocol):
 
     def figures(self) -> ChannelFigures:
         """Say what CLIENT LIST shows of the connection."""
+
+
+class ClosedChannel:
+    """What a client has in place of a connection that has ended."""
+
+    def flush(self) -> None:
+        """Send nothing."""
+
+    def disown(self, error: int) -> None:
+        """Say nothing."""
+
+    def resume(self) -> None:
+        """Go on with nothing."""
+
+    def close(self) -> None:
+        """End nothing."""
+
+    def figures(self) -> ChannelFigures:
+        """Say that there is nothing."""
+        return ChannelFigures(-1, 0, 0, 0, 0, 0)
+
+
+CLOSED: Final = ClosedChannel()

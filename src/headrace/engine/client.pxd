@@ -35,7 +35,6 @@ cdef class Client:
     cdef public bytes library_version
     cdef public bint authenticated
     cdef public object user             # `headrace.engine.acl_rules.User`; None: nobody who could be refused
-    cdef public int failed_logins       # since the last one that was right
     cdef public bint guarded            # not every command is for it: the engine asks for each
     cdef public bint subscribed         # listens to something
     cdef public tuple subscriptions     # names by kind of subscription (`headrace.engine.pubsub`); None: none so far

@@ -46,7 +46,6 @@ class Client:
     library_version: bytes
     authenticated: bool
     user: User
-    failed_logins: int
     guarded: bool
     subscribed: bool
     subscriptions: tuple[dict[bytes, None], ...] | None

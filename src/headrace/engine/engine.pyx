@@ -35,6 +35,7 @@ from headrace.engine.waking cimport ring, serve_waiting
 import traceback
 from secrets import token_hex
 
+from headrace.engine.channel import CLOSED
 from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
 from headrace.engine.errors import BUSY, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted
 from headrace.engine.latency import LatencyMonitor
@@ -207,6 +208,7 @@ cdef class Engine:
         client.discard_transaction()
         self.exchange.leave(client)
         self.clients.pop(client.id, None)
+        client.channel = CLOSED         # which knows the client: the two must not keep each other
 
     # --- running -----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from headrace.engine.client import Client
 from headrace.engine.client_line import describe
 from headrace.engine.command import Command
 from headrace.engine.engine import Engine
+from headrace.engine.logins import Logins
 from headrace.engine.pubsub import Kind, held_by
 
 DEFAULT: Final = b"default"
@@ -51,6 +52,7 @@ class Users:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.log = AclLog()
+        self.logins = Logins()
         self.default = self._born_default()
         self.by_name = {DEFAULT: self.default}
 
@@ -88,7 +90,6 @@ class Users:
             return False
         client.user = user
         client.authenticated = True
-        client.failed_logins = 0
         client.update_guard()
         return True
 

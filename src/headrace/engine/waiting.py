@@ -22,8 +22,8 @@ from headrace.engine.timers import Timer, TimerHeap
 # What WAIT and WAITAOF wait for; every other kind but the next is a type of value.
 REPLICAS = b"replicas"
 DISK = b"disk"
-# What a client waits for that has not found its password several times: the answer.
-FAILED_LOGIN = b"failed-login"
+# What a client waits for that logs in from where others have failed: its turn.
+LOGIN = b"login"
 
 KeyOfDatabase: TypeAlias = tuple[Database, bytes]
 

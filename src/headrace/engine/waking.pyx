@@ -12,10 +12,9 @@
 from headrace.engine.client cimport Client
 from headrace.engine.keyspace cimport Database
 
-from headrace.engine.errors import WRONG_PASSWORD
 from headrace.engine.pausing import run_postponed
 from headrace.engine.values import kind_of
-from headrace.engine.waiting import DISK, FAILED_LOGIN, REPLICAS
+from headrace.engine.waiting import DISK, LOGIN, REPLICAS
 
 
 cpdef int serve_waiting(Engine engine) except -1:
@@ -87,7 +86,10 @@ cpdef int ring(Engine engine) except -1:
     clients, keys = engine.waiting.due(engine.steady_now_ms)
     for client in clients:
         if client.wait is not None and 0 < client.wait.deadline <= engine.steady_now_ms:
-            release(engine, client, None)
+            if client.wait.kind == LOGIN:
+                retry(engine, client)
+            else:
+                release(engine, client, None)
     for db, key in keys:
         engine.signal_key(db, key)
     serve_waiting(engine)
@@ -106,9 +108,6 @@ def release(engine: Engine, client: Client, error: bytes | None) -> None:
         client.reply.array(2)
         client.reply.integer(engine.persistence.appends and engine.persistence.synced >= client.awaited_position)
         client.reply.integer(0)
-    elif kind == FAILED_LOGIN:
-        client.reply.error(WRONG_PASSWORD)
-        engine.stats.count_error(WRONG_PASSWORD)
     elif error is None:
         client.reply.null_array()
     else:

@@ -165,6 +165,15 @@ cdef class RequestParser:
         self.arrived += size
         return 0
 
+    def drop(self) -> None:
+        """Give all memory back, at the end: nothing more will arrive, and what has is not asked for."""
+        self.forget_request()
+        self.whole = None
+        self.lent = 0
+        release(self.buffer)
+        self.buffer = NULL
+        self.capacity = self.begin = self.end = 0
+
     cpdef size_t buffered(self):
         """How many bytes were received for requests that `next` has not given yet."""
         if self.expected == 0:
@@ -419,4 +428,5 @@ cdef class RequestParser:
             self.large = NULL
         self.arguments = None
         self.expected = 0
+        self.bulk = -1
         self.begin = self.end

@@ -12,6 +12,9 @@ Replies that tell of effects which are not on disk yet are held by the journal u
 
 A client that does not read its replies is bounded: beyond `client-output-buffer-limit` it is disconnected. That costs
 nothing while a client reads: only once the event loop says that its replies pile up are they measured.
+
+A stranger, who has not logged in where that is asked for, gets kilobytes: while it waits or does not read, nothing more
+is read from it, and the network holds back what it sends.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -37,6 +40,7 @@ cdef enum:
     FLUSHED_EARLY = 1 << 18     # replies of a batch that are not kept until its end, so that the limit sees them
     HIGH_WATER = 1 << 16        # unsent replies from which on a client is slow, unless a limit is smaller
     HELD_MOST = 1 << 20         # replies that wait for the disk, from which on its requests wait, too
+    STRANGER_MOST = 1 << 14     # requests, or replies, of a client that has not logged in, from which on it is not read
 
 
 cdef class Limits:
@@ -68,6 +72,7 @@ cdef class Connection:
     cdef uint64_t sent                  # bytes
     cdef uint64_t held                  # bytes that the journal holds
     cdef bint stalled                   # requests wait for the disk
+    cdef bint reading_stopped           # the event loop was told to read nothing
     cdef bint disowned                  # the end: what was held was never sent
     cdef bint broken                    # a protocol error, or the end: no more requests are taken
     cdef bint congested                 # replies pile up
@@ -102,6 +107,7 @@ cdef class Connection:
             self.engine.disconnect(self.client)
             self.host.farewell(self)
         self.transport = None
+        self.parser.drop()              # now, not when somebody's last reference to this object goes
 
     def get_buffer(self, sizehint: int):
         return self.parser.space(sizehint)
@@ -128,6 +134,8 @@ cdef class Connection:
             elif not self.engine.flush_due:
                 self.engine.flush_due = True
                 self.host.flush_soon()
+        elif not client.authenticated and self.parser.buffered() > STRANGER_MOST:
+            self.stop_reading()
 
     def eof_received(self) -> bool:
         """Nothing more comes; what is held still goes out, and then the connection ends."""
@@ -147,6 +155,7 @@ cdef class Connection:
         self.congested = False
         self.soft_since = 0
         self.host.relieved(self)
+        self.resume()
 
     # --- requests ----------------------------------------------------------------------------------------------
 
@@ -161,18 +170,27 @@ cdef class Connection:
             return 0
         self.processing = True
         self.engine.read_clocks()
+        self.follow_login()
         try:
             while not self.broken and client.wait is None and client.postponed is None and not client.closing:
-                if self.held > HELD_MOST or self.journal.is_full():
+                if self.held > (HELD_MOST if client.authenticated else STRANGER_MOST) or self.journal.is_full():
                     self.stall()
+                    break
+                if self.congested and not client.authenticated:
+                    self.stop_reading()
                     break
                 argv = self.parser.next()
                 if argv is None:
+                    self.read_again()
                     break
                 self.engine.execute_next(client, argv)
                 argv = None             # so that the parser may use the list again
-                self.parser.trusted = client.authenticated
-                if client.reply.written() > FLUSHED_EARLY and client.postponed is None:
+                if client.authenticated != self.parser.trusted:
+                    self.follow_login()
+                if client.reply.written() > (FLUSHED_EARLY if client.authenticated else STRANGER_MOST) \
+                        and client.postponed is None:
+                    if not client.authenticated:
+                        self.stop_reading()         # until what it has sent was run
                     self.flush()
                     self.host.soon(self.run_waiting)
                     break
@@ -183,6 +201,27 @@ cdef class Connection:
             self.engine.note_unflushed(client)
         finally:
             self.processing = False
+        return 0
+
+    cdef int follow_login(self) except -1:
+        """Give the client the limits of who it is by now."""
+        if self.client.authenticated != self.parser.trusted:
+            self.parser.trusted = self.client.authenticated
+            self.set_high_water()
+        return 0
+
+    cdef int stop_reading(self) except -1:
+        if not self.reading_stopped and self.transport is not None and not self.transport.is_closing():
+            self.reading_stopped = True
+            self.transport.pause_reading()
+        return 0
+
+    cdef int read_again(self) except -1:
+        """Read what comes, unless there is still a reason not to."""
+        if self.reading_stopped and not self.stalled and self.transport is not None \
+                and not self.transport.is_closing() and not (self.congested and not self.client.authenticated):
+            self.reading_stopped = False
+            self.transport.resume_reading()
         return 0
 
     # --- the engine's side -------------------------------------------------------------------------------------
@@ -274,7 +313,7 @@ cdef class Connection:
         """Read and run no more requests until the disk has taken something."""
         if not self.stalled and self.transport is not None and not self.transport.is_closing():
             self.stalled = True
-            self.transport.pause_reading()
+            self.stop_reading()
             self.journal.await_room(self)
         return 0
 
@@ -282,11 +321,12 @@ cdef class Connection:
         """The disk has taken something: try again."""
         self.stalled = False
         if self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
             self.resume()
 
     def resume(self) -> None:
-        """Go on with the requests that arrived while the client was blocked."""
+        """Go on with the requests that arrived while the client was blocked, and read more."""
+        if self.client.authenticated or not self.parser.buffered():
+            self.read_again()
         if self.parser.buffered():
             self.host.soon(self.run_waiting)
 
@@ -348,7 +388,7 @@ cdef class Connection:
 
     def set_high_water(self) -> None:
         """Have the event loop say when replies pile up, in time for the smallest limit."""
-        cdef uint64_t high = HIGH_WATER
+        cdef uint64_t high = HIGH_WATER if self.client.authenticated else STRANGER_MOST
         for limit in (
             self.limits.output_hard, self.limits.output_soft, self.limits.pubsub_hard, self.limits.pubsub_soft,
         ):

@@ -53,6 +53,7 @@ except ImportError:
 
 _TOO_MANY: Final = b"-ERR max number of clients reached\r\n"
 _OWN_DESCRIPTORS: Final = 32  # for listeners, files and the event loop, beside those of clients
+_STRANGER_MS: Final = 5000  # how long a client that has not logged in keeps its place when there are too many
 _LEAVING_S: Final = 10  # how long a client may take to read its last replies
 _FREEING_MS: Final = 1000  # how long at least between two attempts to give memory back
 
@@ -85,7 +86,7 @@ class Server:
         self._unix: list[socket.socket] = []
         self._acceptors: dict[socket.socket, asyncio.AbstractServer] = {}
         self._bound: tuple[tuple[str, ...], int] = ((), 0)
-        self._tls = TlsPort(config, log, self._loop, self._make_connection)
+        self._tls = TlsPort(config, log, self._loop, self._make_connection, self._has_room_for_handshake)
         self._alarm: asyncio.TimerHandle | None = None
         self._freed_ms = 0
         self._idle_checked_ms = 0
@@ -213,7 +214,10 @@ class Server:
 
     def refusal(self, transport: asyncio.Transport) -> bytes | None:
         """Say why a new connection cannot stay; None where it can."""
-        if len(self._connections) >= self.config["maxclients"]:
+        taken = len(self._connections) + self._tls.handshakes
+        if transport.get_extra_info("sslcontext") is not None:
+            taken -= 1  # its own handshake
+        if taken >= self.config["maxclients"] and not self._end_a_stranger():
             self.engine.stats.rejected_connections += 1
             return _TOO_MANY
         peer = transport.get_extra_info("peername")
@@ -222,6 +226,27 @@ class Server:
             self.engine.stats.rejected_connections += 1
             return DENIED
         return None
+
+    def _has_room_for_handshake(self) -> bool:
+        """Whether one more TLS handshake may begin: handshakes may take a quarter of the places for clients."""
+        most = self.config["maxclients"]
+        room = self._tls.handshakes < max(most // 4, 1) and (
+            len(self._connections) + self._tls.handshakes < most or self._end_a_stranger()
+        )
+        if not room:
+            self.engine.stats.rejected_connections += 1
+        return room
+
+    def _end_a_stranger(self) -> bool:
+        """Give the place of a client that had time to log in and has not to one who comes; False: there is none."""
+        until_ms = self.engine.steady_ms() - _STRANGER_MS
+        for connection, transport in self._connections.items():
+            client = connection.client
+            if not client.authenticated and client.created_ms <= until_ms and not transport.is_closing():
+                self.log.verbose(f"Closing client that has not logged in, to make room: {_shown(client)}")
+                transport.abort()
+                return True
+        return False
 
     def welcome(self, connection: Connection, transport: asyncio.Transport) -> None:
         """Take note of a new connection, and prepare its socket."""

@@ -8,6 +8,9 @@
 A change is tried before it takes effect: with a certificate that cannot be used the one before stays. Connections that
 there are go on with what they began with. The listening socket stays open all the time, so that no client that comes
 during a change is turned away: each change accepts on a duplicate of it.
+
+Connections in their handshake have descriptors and are no clients yet. They are counted, the server says whether there
+is room for one more, and each has ten seconds.
 """
 
 import asyncio
@@ -38,6 +41,8 @@ SETTINGS: Final = (
 )
 
 _HANDSHAKE_S: Final = 10  # who takes longer is turned away
+_ACCEPTED_AT_ONCE: Final = 64  # before others have their turn
+_PAUSE_S: Final = 1
 _VERSIONS: Final = {
     "tlsv1": ssl.TLSVersion.TLSv1,
     "tlsv1.1": ssl.TLSVersion.TLSv1_1,
@@ -115,14 +120,21 @@ class TlsPort:
     """The listeners of `tls-port`; `make_connection` gives the event loop a protocol for each client."""
 
     def __init__(
-        self, config: Config, log: Log, loop: asyncio.AbstractEventLoop, make_connection: Callable[[], Any]
+        self,
+        config: Config,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        make_connection: Callable[[], Any],
+        has_room: Callable[[], bool],
     ) -> None:
         self._config = config
         self._log = log
         self._loop = loop
         self._make_connection = make_connection
+        self._has_room = has_room
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
-        self._acceptors: list[asyncio.AbstractServer] = []
+        self._accepting: list[socket.socket] = []
         self._bound: tuple[tuple[str, ...], int] = ((), 0)
         self._context: ssl.SSLContext | None = None
         self._running = False
@@ -134,6 +146,11 @@ class TlsPort:
         """Whether there is such a port."""
         return bool(self._listeners)
 
+    @property
+    def handshakes(self) -> int:
+        """How many connections are in their handshake."""
+        return len(self._handshakes)
+
     def listen(self) -> None:
         """Open the sockets that the configuration asks for."""
         self._prepare()
@@ -141,11 +158,13 @@ class TlsPort:
     def accept(self) -> None:
         """Begin to take connections."""
         self._running = True
-        self._loop.create_task(self._accept())
+        self._accept()
 
     def close(self) -> None:
-        """End listening; connections go on."""
+        """End listening, and handshakes; connections go on."""
         self._running = False
+        for handshake in self._handshakes:
+            handshake.cancel()
         self._close_listeners()
 
     def _changed(self, _value: object) -> None:
@@ -157,7 +176,7 @@ class TlsPort:
         finally:
             if self._running:
                 self._stop_accepting()
-                self._loop.create_task(self._accept())
+                self._accept()
 
     def _prepare(self) -> None:
         """Make the context and the sockets anew, or fail and change nothing."""
@@ -186,20 +205,50 @@ class TlsPort:
         self._listeners = []
 
     def _stop_accepting(self) -> None:
-        for acceptor in self._acceptors:
-            acceptor.close()
-        self._acceptors = []
+        for listener in self._accepting:
+            self._loop.remove_reader(listener)
+            listener.close()
+        self._accepting = []
 
-    async def _accept(self) -> None:
-        if not self._running or self._acceptors:
-            return
-        for listener in self._listeners:
-            self._acceptors.append(
-                await self._loop.create_server(
-                    self._make_connection,
-                    sock=listener.dup(),
-                    backlog=self._config["tcp-backlog"],
-                    ssl=self._context,
-                    ssl_handshake_timeout=_HANDSHAKE_S,
-                )
+    def _accept(self) -> None:
+        if self._running and not self._accepting:
+            self._accepting = [listener.dup() for listener in self._listeners]
+            for listener in self._accepting:
+                listener.setblocking(False)
+                self._loop.add_reader(listener, self._take_connections, listener)
+
+    def _take_connections(self, listener: socket.socket) -> None:
+        """Begin a handshake with each that has come, as long as there is room; who finds none is turned away."""
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                opened, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._log.warning(f"A TLS connection could not be accepted: {error.strerror}.")
+                self._pause_accepting(listener)
+                return
+            if self._has_room():
+                task = self._loop.create_task(self._shake_hands(opened))
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
+            else:
+                opened.close()
+
+    def _pause_accepting(self, listener: socket.socket) -> None:
+        """Try again in a second: a socket that could not be accepted would be reported again at once."""
+        self._loop.remove_reader(listener)
+        self._loop.call_later(_PAUSE_S, self._resume_accepting, listener)
+
+    def _resume_accepting(self, listener: socket.socket) -> None:
+        if listener in self._accepting:
+            self._loop.add_reader(listener, self._take_connections, listener)
+
+    async def _shake_hands(self, opened: socket.socket) -> None:
+        try:
+            opened.setblocking(False)
+            await self._loop.connect_accepted_socket(
+                self._make_connection, sock=opened, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE_S
             )
+        except OSError as error:  # ssl.SSLError, ConnectionError and TimeoutError among them
+            self._log.debug(f"A TLS handshake failed: {error}")
