@@ -44,12 +44,6 @@ def _put_all(call: Call) -> int:
     return _put(call, call.argv[1], fields, (call.argc - 2) // 2)
 
 
-@command("hset key field value [field value ...]", arity=-4, flags=_SET, keys=FIRST, since="2.0.0", group="hash")
-def hset(call: Call) -> None:
-    """Give fields of a hash their texts, and reply how many are new."""
-    call.reply.integer(_put_all(call))
-
-
 @command("hmset key field value [field value ...]", arity=-4, flags=_SET, keys=FIRST, since="2.0.0", group="hash")
 def hmset(call: Call) -> None:
     """Give fields of a hash their texts; HSET also tells how many are new."""
@@ -103,12 +97,6 @@ def hincrbyfloat(call: Call) -> None:
 
 
 # --- looking ---------------------------------------------------------------------------------------------------
-
-
-@command("hget key field", arity=3, flags=_LOOK, keys=FIRST, since="2.0.0", group="hash")
-def hget(call: Call) -> None:
-    """Reply the text of a field; nil where there is none."""
-    reply_text(call, (hash_at(call, call.argv[1]) or {}).get(call.argv[2]))
 
 
 @command("hmget key field [field ...]", arity=-3, flags=_LOOK, keys=FIRST, since="2.0.0", group="hash")

@@ -115,7 +115,8 @@ def _memory(engine: Engine) -> Fields:
     yield "mem_fragmentation_ratio", "1.00"
     yield "mem_fragmentation_bytes", 0
     yield "mem_allocator", "libc"
-    yield "lazyfree_pending_objects", 0
+    yield "lazyfree_pending_objects", engine.freeing.pending
+    yield "lazyfreed_objects", engine.freeing.freed
 
 
 def _persistence(engine: Engine) -> Fields:

@@ -19,10 +19,10 @@ _RANDOM_TRIES: Final = 100
 # --- removing and counting -------------------------------------------------------------------------------------
 
 
-def _delete(call: Call) -> None:
+def _delete(call: Call, setting: str | None) -> None:
     deleted = 0
     for key in call.argv[1:]:
-        if call.delete(key):
+        if call.delete(key, setting):
             call.notify(Event.GENERIC, b"del", key)
             deleted += 1
     call.changed(deleted)
@@ -32,13 +32,13 @@ def _delete(call: Call) -> None:
 @command("del key [key ...]", arity=-2, flags=Flag.WRITE, keys=ALL, since="1.0.0", group="generic")
 def delete(call: Call) -> None:
     """Remove keys, and reply how many there were."""
-    _delete(call)
+    _delete(call, "lazyfree-lazy-user-del")
 
 
 @command("unlink key [key ...]", arity=-2, flags=Flag.WRITE | Flag.FAST, keys=ALL, since="4.0.0", group="generic")
 def unlink(call: Call) -> None:
-    """Remove keys, and reply how many there were."""
-    _delete(call)
+    """Remove keys, and reply how many there were; what is large is freed beside the event loop."""
+    _delete(call, None)
 
 
 @command("exists key [key ...]", arity=-2, flags=Flag.READ | Flag.FAST, keys=ALL, since="1.0.0", group="generic")
@@ -121,13 +121,15 @@ def _empty(call: Call, databases: list[Database]) -> None:
     """Remove all keys. The effect is noted even where there were none, as Redis does."""
     if call.argc > 2 or (call.argc == 2 and call.argv[1].lower() not in (b"async", b"sync")):
         raise CommandError(SYNTAX)
+    mode = call.argv[1].lower() if call.argc == 2 else b""
+    beside = mode == b"async" or (not mode and call.engine.config["lazyfree-lazy-user-flush"])
     for db in databases:
         for key in [key for key in db.watchers if key in db.values]:
             call.engine.touch_key(db, key)
         for key in [key for key in db.waiting if key in db.values]:
             call.engine.signal_key(db, key)
         call.changed(len(db))
-        db.clear()
+        call.engine.freeing.discard_keys(db.clear(), beside=beside)
     call.emit(call.argv)
     call.reply.ok()
 

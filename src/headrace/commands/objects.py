@@ -155,6 +155,13 @@ def memory_usage(call: Call) -> None:
         call.reply.integer(_size_of(value, min(samples, sys.maxsize)) + sys.getsizeof(key) + _KEY_OVERHEAD)
 
 
+@command("memory|purge", arity=2, flags=0, since="4.0.0", group="server")
+def memory_purge(call: Call) -> None:
+    """Have memory that was freed given back to the system, beside the event loop."""
+    call.engine.freeing.return_pages()
+    call.reply.ok()
+
+
 @command("memory|doctor", arity=2, flags=0, since="4.0.0", group="server")
 def memory_doctor(call: Call) -> None:
     """Reply what is wrong with the memory: nothing that this server would know of."""

@@ -39,7 +39,10 @@ def _database(call: Call, number: int) -> Database:
 def place(call: Call, db: Database, key: bytes, value: object, expires_ms: int | None) -> None:
     """Give a key of any database a value, whatever it held; one that was there keeps its place in a SCAN."""
     db.expires.pop(key, None)
+    former = db.values.get(key)
     db.put(key, value)
+    if former is not None and former is not value:
+        call.engine.freeing.discard(former, "lazyfree-lazy-server-del")
     db.note_access(key, call.engine.second)
     if expires_ms is not None:
         db.set_expiry(key, expires_ms)

@@ -194,10 +194,20 @@ cdef bint is_mark(bytes text):
     return text == b"=" or text == b"~"
 
 
+cdef int free_dropped(Call call, Stream stream) except -1:
+    """Have nodes freed beside the event loop that went in great number."""
+    if stream.log.dropped is not None:
+        dropped = stream.log.dropped
+        stream.log.dropped = None
+        call.engine.freeing.discard(dropped)
+    return 0
+
+
 cdef uint64_t trim_stream(Call call, Stream stream, Options *options) except? 0:
     """Trim, count the changes, fail watchers; how many entries went."""
     cdef uint64_t removed = stream.trim(&options.goal, &options.reached)
     if removed:
+        free_dropped(call, stream)
         call.changed(removed)
         call.touch(<bytes>call.argv[1])
         call.notify(STREAM, b"xtrim", <bytes>call.argv[1])

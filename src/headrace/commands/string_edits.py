@@ -5,12 +5,12 @@ None of this changes when the key expires.
 
 from typing import Final
 
-from headrace.commands.arguments import LONG_MIN, add_floats, add_integers, read_increment
+from headrace.commands.arguments import add_floats, read_increment
 from headrace.commands.held import note_change, string_at
 from headrace.commands.table import FIRST, command
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
-from headrace.engine.errors import NOT_AN_INTEGER, CommandError
+from headrace.engine.errors import CommandError
 from headrace.engine.notifications import Event
 
 _TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
@@ -28,42 +28,6 @@ def _put(call: Call, key: bytes, text: bytes, event: bytes) -> None:
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------
-
-
-def _count(call: Call, step: int) -> None:
-    """Add to the integer of a key, and reply the sum."""
-    key = call.argv[1]
-    held = string_at(call, key)
-    total = add_integers(held if held is not None else b"0", step, NOT_AN_INTEGER)
-    _put(call, key, b"%d" % total, b"incrby")
-    call.reply.integer(total)
-
-
-@command("incr key", arity=2, flags=_COUNT, keys=FIRST, since="1.0.0", group="string")
-def incr(call: Call) -> None:
-    """Add 1 to the integer that a key holds, 0 where there is no key, and reply the sum."""
-    _count(call, 1)
-
-
-@command("decr key", arity=2, flags=_COUNT, keys=FIRST, since="1.0.0", group="string")
-def decr(call: Call) -> None:
-    """Subtract 1 from the integer that a key holds, 0 where there is no key, and reply the difference."""
-    _count(call, -1)
-
-
-@command("incrby key increment", arity=3, flags=_COUNT, keys=FIRST, since="1.0.0", group="string")
-def incrby(call: Call) -> None:
-    """Add to the integer that a key holds, 0 where there is no key, and reply the sum."""
-    _count(call, call.integer(2))
-
-
-@command("decrby key decrement", arity=3, flags=_COUNT, keys=FIRST, since="1.0.0", group="string")
-def decrby(call: Call) -> None:
-    """Subtract from the integer that a key holds, 0 where there is no key, and reply the difference."""
-    decrement = call.integer(2)
-    if decrement == LONG_MIN:
-        raise CommandError(b"ERR decrement would overflow")
-    _count(call, -decrement)
 
 
 @command("incrbyfloat key increment", arity=3, flags=_COUNT, keys=FIRST, since="2.6.0", group="string")

@@ -107,21 +107,8 @@ def _read_set_options(call: Call) -> _SetOptions:
     return options
 
 
-@command(
-    "set key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value] [GET] [EX seconds | PX milliseconds | "
-    "EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
-    arity=-3,
-    flags=_WRITE,
-    keys=FIRST,
-    since="1.0.0",
-    group="string",
-)
-def set_(call: Call) -> None:
-    """Give a key a string, whatever it held and whenever it was to expire.
-
-    OK, or nil where a condition forbids it: NX that there is a key, XX that there is none, IFEQ that it holds another
-    string, IFNE that it holds this one. With GET, the string that was there before, or nil.
-    """
+def set_with_options(call: Call) -> None:
+    """SET, whatever it is called with; `plain_values` has the command."""
     key, text = call.argv[1:3]
     options = _read_set_options(call)
     expires_ms = _time_of(call, options.expiry)
@@ -182,12 +169,6 @@ def psetex(call: Call) -> None:
 
 
 # --- getting ---------------------------------------------------------------------------------------------------
-
-
-@command("get key", arity=2, flags=Flag.READ | Flag.FAST, keys=FIRST, since="1.0.0", group="string")
-def get(call: Call) -> None:
-    """Reply the string of a key; nil where there is no key."""
-    reply_text(call, string_at(call, call.argv[1]))
 
 
 @command("getset key value", arity=3, flags=_WRITE | Flag.FAST, keys=FIRST, since="1.0.0", group="string")

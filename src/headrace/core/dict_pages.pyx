@@ -21,6 +21,8 @@ the place in the order of insertion, as in every CPython since 3.6; tests/core/t
 from cpython.dict cimport PyDict_Next
 from cpython.object cimport PyObject
 
+from random import randrange
+
 cdef enum:
     PLACES_FOR_EACH = 10        # for each key that is asked for, a page looks at so many places at most
 
@@ -68,6 +70,21 @@ cdef Py_ssize_t gather(dict held, Py_ssize_t bottom, Py_ssize_t top, list keys) 
         if keys is not None:
             keys.append(<object>key)
     return last
+
+
+def random_key(dict held):
+    """Any key, each as likely as another; None where there is none."""
+    cdef Py_ssize_t end = end_of(held)
+    cdef Py_ssize_t place
+    cdef Py_ssize_t following
+    cdef PyObject *key
+    if end > PLACES_FOR_EACH * len(held):
+        return list(held)[randrange(len(held))] if held else None
+    while held:
+        place = following = randrange(end)
+        if PyDict_Next(held, &following, &key, NULL) and following == place + 1:
+            return <object>key
+    return None
 
 
 cdef Py_ssize_t skip_empty(dict held, Py_ssize_t top):

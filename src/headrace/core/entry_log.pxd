@@ -14,6 +14,10 @@ cdef class NodeLimits:
     cdef inline uint64_t byte_limit(self) noexcept
 
 
+cdef class DroppedNodes:
+    cdef Rax nodes                      # master ID -> listpack, which this owns
+
+
 cdef class EntryLog:
     cdef Rax nodes                      # master ID -> listpack, which the log owns
     cdef RaxIterator finder             # for look-ups; holds no state between calls
@@ -21,6 +25,7 @@ cdef class EntryLog:
     cdef byte_t *tail                   # the last node's listpack, or NULL
     cdef size_t tail_capacity
     cdef ID tail_master
+    cdef DroppedNodes dropped           # by the last trim of many, until somebody takes them; None: none
     cdef size_t stored_bytes            # heap bytes of all listpacks
     cdef uint64_t version               # grows with every change; cursors compare it
 
@@ -51,6 +56,7 @@ cdef class EntryLog:
     cdef int reserve_counters(self, byte_t **lp, ID master) except -1
     cdef int cut_tombstones(self) except -1
     cdef int drop_node(self, ID master, byte_t *lp) except -1
+    cdef int drop_front(self, uint64_t count, uint64_t live, size_t size) except -1
     cdef int find_tail(self) except -1
     cdef int find_first_id(self) except -1
 

@@ -53,6 +53,22 @@ cdef class NodeLimits:
 
 @cython.final
 @cython.no_gc
+cdef class DroppedNodes:
+    """Nodes that belong to no log any more; they are freed with this."""
+
+    def __cinit__(self):
+        self.nodes = Rax()
+
+    def __dealloc__(self):
+        if self.nodes is not None:
+            self.nodes.give_up(release)
+
+    def __len__(self) -> int:
+        return self.nodes.numele
+
+
+@cython.final
+@cython.no_gc
 cdef class EntryLog:
     """See the module. Made by Stream, which is its Python face."""
 
@@ -62,10 +78,8 @@ cdef class EntryLog:
         self.finder = RaxIterator(self.nodes)
 
     def __dealloc__(self):
-        if self.finder is not None:         # a log that could not be made has none
-            self.finder.seek(b"^", NULL, 0)
-            while self.finder.next():
-                release(self.finder.value)
+        if self.nodes is not None:          # a log that could not be made has none
+            self.nodes.give_up(release)
 
     # --- appending ---------------------------------------------------------------------------------------------
 
@@ -375,6 +389,37 @@ cdef class EntryLog:
         release(lp)
         self.version += 1
         if was_tail:
+            self.find_tail()
+        return 0
+
+    cdef int drop_front(self, uint64_t count, uint64_t live, size_t size) except -1:
+        """Drop the first `count` nodes, which hold `live` entries in `size` bytes, and are more than what stays.
+
+        What stays is put into a new tree, and the old one is freed as a whole, by whoever takes `dropped`. To remove
+        50,000 nodes one by one takes ten times as long.
+        """
+        cdef DroppedNodes dropped = DroppedNodes()
+        cdef Rax rest = dropped.nodes
+        cdef RaxIterator nodes = RaxIterator(self.nodes)
+        cdef uint64_t passed = 0
+        nodes.seek(b"^", NULL, 0)
+        try:
+            while nodes.next():
+                passed += 1
+                if passed > count:
+                    rest.insert(nodes.key, ID_KEY_SIZE, nodes.value, NULL)
+        except MemoryError:
+            rest.clear(NULL)                # what it holds is still ours
+            raise
+        self.nodes.swap(rest)               # `rest` is the old tree from here on, and nothing can fail
+        nodes.seek(b"^", NULL, 0)
+        while nodes.next():
+            rest.remove(nodes.key, ID_KEY_SIZE, NULL)
+        self.dropped = dropped
+        self.length -= live
+        self.stored_bytes -= size
+        self.version += 1
+        if self.nodes.numele == 0:
             self.find_tail()
         return 0
 

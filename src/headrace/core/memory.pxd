@@ -7,5 +7,5 @@ ctypedef struct Span:
 
 cdef void *allocate(size_t size) noexcept
 cdef void *reallocate(void *block, size_t size) noexcept
-cdef void release(void *block) noexcept
+cdef void release(void *block) noexcept nogil
 cdef size_t block_size(void *block) noexcept

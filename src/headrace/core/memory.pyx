@@ -34,7 +34,7 @@ cdef void *reallocate(void *block, size_t size) noexcept:
     return NULL if refused() else realloc(block, size)
 
 
-cdef void release(void *block) noexcept:
+cdef void release(void *block) noexcept nogil:
     free(block)
 
 

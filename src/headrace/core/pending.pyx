@@ -48,9 +48,10 @@ cdef class RecordSlab:
 
     def __dealloc__(self):
         cdef uint32_t i
-        for i in range(self.block_count):
-            release(self.blocks[i])
-        release(self.blocks)
+        with nogil:
+            for i in range(self.block_count):
+                release(self.blocks[i])
+            release(self.blocks)
 
     cdef uint32_t take(self) except? NO_SLOT:
         """A free slot; what its record holds is left over."""
@@ -199,10 +200,11 @@ cdef class SlotIndex:
     def __dealloc__(self):
         cdef Chunk *chunk = self.head
         cdef Chunk *following
-        while chunk != NULL:
-            following = chunk.next
-            release(chunk)
-            chunk = following
+        with nogil:
+            while chunk != NULL:
+                following = chunk.next
+                release(chunk)
+                chunk = following
 
     cdef Chunk *chunk_for(self, ID id) noexcept:
         """The chunk where the ID is, or belongs; NULL only in an empty index."""

@@ -5,7 +5,7 @@ from headrace.core.memory cimport byte_t
 from headrace.core.rax_node cimport Node
 
 
-ctypedef void (*Discard)(void *value) noexcept
+ctypedef void (*Discard)(void *value) noexcept nogil
 
 
 @cython.final
@@ -25,6 +25,11 @@ cdef class Rax:
     cdef bint remove(self, const byte_t *key, size_t size, void **old) noexcept
     # Forget every key. Values that are not NULL go to discard, where there is one, when the tree is already empty.
     cdef void clear(self, Discard discard) noexcept
+    # Exchange the keys of two trees.
+    cdef void swap(self, Rax other) noexcept
+    # The end: free all nodes, and give the values that are not NULL to discard, where there is one. Without the
+    # interpreter's lock where there is much to free.
+    cdef void give_up(self, Discard discard) noexcept
 
     # 1: found, and *value set where not NULL; 0: no such element
     cdef bint find(self, const byte_t *key, size_t size, void **value) noexcept

@@ -35,13 +35,17 @@ from headrace.core.rax_node cimport (
 )
 
 
+cdef enum:
+    MANY_KEYS = 64              # from here on, to let other threads run costs less than it gives
+
+
 cdef inline bint hand_out(Node *node, void **value) noexcept nogil:
     if value != NULL:
         value[0] = value_of(node)
     return True
 
 
-cdef void release_subtree(Node *node, Discard discard) noexcept:
+cdef void release_subtree(Node *node, Discard discard) noexcept nogil:
     """Free a detached node and all below it, in constant space.
 
     On the way down, the slot of the child being freed holds the way back up, and the first edge byte, which is
@@ -80,8 +84,7 @@ cdef class Rax:
             raise MemoryError("no memory for the head of a radix tree")
 
     def __dealloc__(self):
-        if self.head != NULL:
-            release_subtree(self.head, NULL)
+        self.give_up(NULL)
 
     # ---- finding ----
 
@@ -410,6 +413,25 @@ cdef class Rax:
             discard(value)
         for position in range(count):
             release_subtree(children[position], discard)
+
+    cdef void swap(self, Rax other) noexcept:
+        self.head, other.head = other.head, self.head
+        self.numele, other.numele = other.numele, self.numele
+        self.numnodes, other.numnodes = other.numnodes, self.numnodes
+        self.allocated, other.allocated = other.allocated, self.allocated
+        self.version += 1
+        other.version += 1
+
+    cdef void give_up(self, Discard discard) noexcept:
+        cdef Node *head = self.head
+        self.head = NULL
+        if head == NULL:
+            return
+        if self.numele > MANY_KEYS:
+            with nogil:
+                release_subtree(head, discard)
+        else:
+            release_subtree(head, discard)
 
     # ---- the shape of nodes ----
 

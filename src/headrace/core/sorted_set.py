@@ -73,6 +73,10 @@ class SortedSet:
         """Go through members and scores, in order."""
         return starmap(_turned, self._order)
 
+    def scores_as_added(self) -> dict[bytes, float]:
+        """Members and scores, in the order in which the members came, to be looked at only."""
+        return self._scores
+
     def items_as_added(self) -> Iterable[tuple[bytes, float]]:
         """Go through members and scores, in the order in which the members came."""
         return self._scores.items()

@@ -52,6 +52,7 @@ cdef class Stream:
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
     cdef int set_last_id(self, ID last) except -1
     cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0
+    cdef uint64_t trim_front(self, const TrimGoal *goal) except? 0
     cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references, ID *end) except? 0
 
 

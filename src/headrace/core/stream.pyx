@@ -18,7 +18,7 @@ from libc.string cimport memset
 
 from headrace.core.entry_log cimport EntryCursor, NodeLimits, fields_of, open_cursor
 from headrace.core.listpack cimport total_bytes
-from headrace.core.memory cimport allocate, release
+from headrace.core.memory cimport allocate, block_size, release
 from headrace.core.node cimport (
     ENTRY_DELETED, NodeCursor, dead_count, live_count, next_entry, open_node, open_node_at_end, previous_entry,
 )
@@ -36,6 +36,7 @@ from headrace.core.producers import Producers
 
 cdef enum:
     SPANS_ON_STACK = 64
+    MANY_NODES = 1024           # that go at once are not removed one by one
 
 cdef uint64_t MOST_ENTRIES = (<uint64_t>1 << 63) - 1
 
@@ -404,6 +405,8 @@ cdef class Stream:
         cdef byte_t *lp
         cdef ID master
         cdef ID end = make_id(0, 0)
+        if goal.policy == KEEPREF and log.nodes.numele > MANY_NODES:
+            removed = self.trim_front(goal)
         nodes.seek(b"^", NULL, 0)
         try:
             while True:
@@ -438,6 +441,34 @@ cdef class Stream:
                 log.find_first_id()
         if reached != NULL:
             reached[0] = end
+        return removed
+
+    cdef uint64_t trim_front(self, const TrimGoal *goal) except? 0:
+        """Drop at once all nodes that go whole, where they are many and more than what stays; else none."""
+        cdef EntryLog log = self.log
+        cdef RaxIterator nodes = RaxIterator(log.nodes)
+        cdef uint64_t count = 0
+        cdef uint64_t removed = 0
+        cdef size_t size = 0
+        cdef uint64_t live
+        cdef byte_t *lp
+        nodes.seek(b"^", NULL, 0)
+        while nodes.next():
+            lp = <byte_t *>nodes.value
+            live = live_count(lp)
+            if goal.by_length:
+                if log.length - removed < goal.length + live:
+                    break
+            elif not less(last_stored(lp, read_key(nodes.key)), goal.min_id):
+                break
+            if goal.limit and removed + live > goal.limit:
+                break
+            count += 1
+            removed += live
+            size += block_size(lp)
+        if count <= MANY_NODES or count < log.nodes.numele - count:
+            return 0
+        log.drop_front(count, removed, size)
         return removed
 
     cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references,

@@ -27,7 +27,7 @@ cdef class Call:
     cpdef int notify(self, int event_class, bytes event, bytes key) except -1
     cpdef int signal(self, bytes key) except -1
     cpdef int create(self, bytes key, object value) except -1
-    cpdef bint delete(self, bytes key) except -1
+    cpdef bint delete(self, bytes key, str setting=*) except -1
     cpdef int emit(self, list argv) except -1
     cpdef int emit_nothing(self) except -1
     cpdef bint may_block(self)

@@ -65,15 +65,21 @@ cdef class Call:
         """Give a key a value, whether it has one or not."""
         if self.engine.event_classes & (NEW | OVERWRITTEN | TYPE_CHANGED):
             self.engine.announce_value(self.db, key, self.db.values.get(key), value)
+        cdef object former = self.db.values.get(key)
         self.db.put(key, value)
-        self.db.note_access(key, self.engine.second)
+        if former is not None and type(former) is not bytes and former is not value:
+            self.engine.freeing.discard(former, "lazyfree-lazy-server-del")
+        self.db.note_access_to(key, value, self.engine.second)
         return self.engine.signal_key(self.db, key)
 
-    cpdef bint delete(self, bytes key) except -1:
-        """Remove a key; False where there is none."""
+    cpdef bint delete(self, bytes key, str setting="lazyfree-lazy-server-del") except -1:
+        """Remove a key; False where there is none. The setting says whether what is large is freed beside the loop."""
+        cdef object value
         if self.engine.find(self.db, key) is None:
             return False
-        self.db.take(key)
+        value = self.db.take(key)
+        if type(value) is not bytes:
+            self.engine.freeing.discard(value, setting)
         self.engine.touch_key(self.db, key)
         self.engine.signal_key(self.db, key)
         return True

@@ -6,6 +6,7 @@ from headrace.engine.channel import Channel
 from headrace.engine.client import Client
 from headrace.engine.command import Command
 from headrace.engine.config import Config
+from headrace.engine.freeing import Freeing
 from headrace.engine.keyspace import Database
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.long_runs import LongRun, LongRuns
@@ -63,6 +64,8 @@ class Engine:
     def staging(self) -> Staging: ...
     @property
     def exchange(self) -> Exchange: ...
+    @property
+    def freeing(self) -> Freeing: ...
     @property
     def now_ms(self) -> int: ...
     @property

@@ -38,6 +38,7 @@ from secrets import token_hex
 from headrace.engine.channel import CLOSED
 from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
 from headrace.engine.errors import BUSY, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted
+from headrace.engine.freeing import Freeing
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.notifications import NO_READERS, READERS
 from headrace.engine.pausing import must_wait
@@ -86,6 +87,7 @@ cdef class Engine:
         self.pushes = []
         self.exchange = Exchange(self.push)
         self.staging = Staging()
+        self.freeing = Freeing(config)
         # Imported here, for rules and scripts are about commands, which this module declares.
         from headrace.engine.users import Users
         self.users = Users(self)
@@ -515,7 +517,7 @@ cdef class Engine:
             if type(value) is Stream:
                 (<Stream>value).accessed_s = self.second
             else:
-                db.note_access(key, self.second)
+                db.note_access_to(key, value, self.second)
         return value
 
     cpdef object peek(self, Database db, bytes key):
@@ -540,7 +542,9 @@ cdef class Engine:
 
     cpdef int expire_now(self, Database db, bytes key) except -1:
         """Remove a key whose time has come; the effect is its deletion."""
-        db.take(key)
+        cdef object value = db.take(key)
+        if type(value) is not bytes:
+            self.freeing.discard(value, "lazyfree-lazy-expire")
         self.stats.expired += 1
         self.announce(db, EXPIRED, b"expired", key)
         self.touch_key(db, key)

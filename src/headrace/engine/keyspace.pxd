@@ -11,15 +11,15 @@ cdef class Database:
     cdef readonly dict waiting          # key -> dict of the clients that wait for it, first come first
     cdef readonly set producing         # keys of streams that remember producers
     cdef list deadlines                 # heap of (Unix ms, key), some of them out of date
-    cdef list slots                     # every key in a place that it keeps while it lives, for SCAN
-    cdef list accessed                  # the second in which the key there was last looked at; a stream knows it itself
-    cdef dict slot_of
-    cdef list free_slots
+    cdef dict accessed                  # key -> second in which it was last looked at; a stream knows it itself
+    cdef int64_t second_now             # the last second that was noted
+    cdef object accessed_now            # the same, as `accessed` holds it
 
     cdef object look_up(self, bytes key)
     cdef void forget_look_up(self) noexcept
     cpdef int put(self, bytes key, object value) except -1
     cpdef object take(self, bytes key)
     cpdef int note_access(self, bytes key, int64_t second) except -1
-    cpdef int clear(self) except -1
+    cdef int note_access_to(self, bytes key, object value, int64_t second) except -1
+    cpdef list clear(self)
     cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1

@@ -3,9 +3,8 @@
 
     values    key ─► value
     expires   key ─► Unix ms                 only keys that expire
-    slots     [ key, key, None, key, … ]     a key keeps its place while it lives
-    accessed  [ s, s, s, s, … ]              the second in which the key at that place was last looked at; of a
-                                             stream, which is looked at most, the stream itself knows
+    accessed  key ─► s                       the second in which it was last looked at; of a stream, which is looked
+                                             at most, the stream itself knows
 
 Expiry, watching and waiting are the engine's business; this only keeps the books.
 """
@@ -15,9 +14,8 @@ cimport cython
 from headrace.core.stream cimport Stream
 
 from heapq import heapify, heappop, heappush
-from random import randrange
 
-from headrace.core.dict_pages import page_of_keys, without_empty_places
+from headrace.core.dict_pages import page_of_keys, random_key, without_empty_places
 from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 
@@ -34,10 +32,8 @@ cdef class Database:
         self.waiting = {}
         self.producing = set()
         self.deadlines = []
-        self.slots = []
-        self.accessed = []
-        self.slot_of = {}
-        self.free_slots = []
+        self.accessed = {}
+        self.accessed_now = 0
 
     def __len__(self) -> int:
         return len(self.values)
@@ -56,17 +52,7 @@ cdef class Database:
 
     cpdef int put(self, bytes key, object value) except -1:
         """Set the value of a key; when it expires stays as it was."""
-        cdef Py_ssize_t slot
         self.forget_look_up()
-        if key not in self.values:
-            if self.free_slots:
-                slot = self.free_slots.pop()
-                self.slots[slot] = key
-            else:
-                slot = len(self.slots)
-                self.slots.append(key)
-                self.accessed.append(0)
-            self.slot_of[key] = slot
         self.values[key] = value
         if type(value) is Stream and len((<Stream>value).producers):
             self.producing.add(key)
@@ -74,47 +60,45 @@ cdef class Database:
 
     cpdef int note_access(self, bytes key, int64_t second) except -1:
         """A key that exists was looked at in a second."""
-        cdef object value = self.values[key]
+        return self.note_access_to(key, self.values[key], second)
+
+    cdef int note_access_to(self, bytes key, object value, int64_t second) except -1:
+        """The same, by who knows the value of the key."""
         if type(value) is Stream:
             (<Stream>value).accessed_s = second
-        else:
-            self.accessed[<Py_ssize_t>self.slot_of[key]] = second
+            self.accessed.pop(key, None)        # of what it held before
+            return 0
+        if second != self.second_now:           # one number for all keys of a second: 32 bytes less for each
+            self.second_now = second
+            self.accessed_now = second
+        self.accessed[key] = self.accessed_now
         return 0
 
     def last_access(self, key: bytes) -> int:
         """Return the second in which a key that exists was last looked at."""
         value = self.values[key]
-        return (<Stream>value).accessed_s if type(value) is Stream else self.accessed[self.slot_of[key]]
+        return (<Stream>value).accessed_s if type(value) is Stream else self.accessed.get(key, 0)
 
     cpdef object take(self, bytes key):
         """Remove a key and return its value; None where there is none."""
-        cdef Py_ssize_t slot
         cdef object value = self.values.pop(key, None)
         self.forget_look_up()
         if value is not None:
-            self.expires.pop(key, None)
-            slot = self.slot_of.pop(key)
-            if self.values:
-                self.slots[slot] = None
-                self.free_slots.append(slot)
-            else:
-                self.slots = []
-                self.accessed = []
-                self.free_slots = []
+            if self.expires:
+                self.expires.pop(key, None)
+            self.accessed.pop(key, None)
         return value
 
-    cpdef int clear(self) except -1:
-        """Forget all keys; those who watch and wait stay."""
+    cpdef list clear(self):
+        """Forget all keys; those who watch and wait stay. Returns what held them, for whoever frees it."""
+        cdef list held = [self.values, self.expires, self.deadlines, self.accessed]
         self.forget_look_up()
         self.values = {}
         self.expires = {}
         self.producing = set()
         self.deadlines = []
-        self.slots = []
-        self.accessed = []
-        self.slot_of = {}
-        self.free_slots = []
-        return 0
+        self.accessed = {}
+        return held
 
     cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1:
         """Let a key expire when a time has passed."""
@@ -152,14 +136,7 @@ cdef class Database:
 
     def random_key(self) -> bytes | None:
         """Return any key, each as likely as another."""
-        if not self.values:
-            return None
-        if len(self.slots) > 4 * len(self.values):
-            return list(self.values)[randrange(len(self.values))]
-        while True:
-            key = self.slots[randrange(len(self.slots))]
-            if key is not None:
-                return key
+        return random_key(self.values)
 
     def swap_with(self, other: Database) -> None:
         """Exchange the keys of two databases, but not who watches and waits for them."""
@@ -169,7 +146,4 @@ cdef class Database:
         self.expires, other.expires = other.expires, self.expires
         self.producing, other.producing = other.producing, self.producing
         self.deadlines, other.deadlines = other.deadlines, self.deadlines
-        self.slots, other.slots = other.slots, self.slots
         self.accessed, other.accessed = other.accessed, self.accessed
-        self.slot_of, other.slot_of = other.slot_of, self.slot_of
-        self.free_slots, other.free_slots = other.free_slots, self.free_slots

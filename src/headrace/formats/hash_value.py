@@ -52,8 +52,7 @@ class TimedHash(NamedTuple):
 def write_hash(writer: RdbWriter, fields: dict[bytes, bytes]) -> None:
     """Write the value, without its type byte, as type 4."""
     writer.length(len(fields))
-    for pair in fields.items():
-        writer.strings(pair)
+    writer.pairs(fields)
 
 
 def read_hash(reader: RdbReader, type_byte: int) -> dict[bytes, bytes]:

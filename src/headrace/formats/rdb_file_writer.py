@@ -17,6 +17,7 @@ from typing import Final
 
 from headrace.core.stream import Stream
 from headrace.formats.crc64 import crc64
+from headrace.formats.key_writer import write_keys
 from headrace.formats.rdb_file import CHECKSUM, MAGIC, Opcode
 from headrace.formats.rdb_primitives import RdbWriter
 from headrace.formats.stream_remainder import REMAINDER_FIELD, remainder_of
@@ -85,6 +86,15 @@ class RdbFileWriter:
         out.byte(type_byte(value, self._form))
         out.string(key)
         write_value(out, value, self._form)
+
+    def keys(
+        self, values: dict[bytes, Value], expires: dict[bytes, int], report: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Write keys with their values and times; `report` is told now and then how many are done.
+
+        Strings and hashes, of which there may be millions, are written without touching them.
+        """
+        write_keys(self._out, values, expires, self.key, report)
 
     def end(self) -> None:
         """Write the end mark and the checksum: now the file is one."""

@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.memory cimport byte_t
@@ -34,6 +35,7 @@ cdef class RdbWriter:
     cdef int put_number(self, uint64_t value) except -1
     cdef int put_data(self, data) except -1
     cdef int put_string(self, text) except -1
+    cdef int put_borrowed(self, PyObject *text) except -1
     cdef bint put_short_form(self, const byte_t *text, size_t size) except -1
     cdef bint put_compressed(self, const byte_t *text, size_t size) except -1
     cdef int hand_over_slices(self, data) except -1

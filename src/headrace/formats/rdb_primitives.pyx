@@ -30,6 +30,15 @@ from headrace.formats.lzf cimport expanded, shrunk
 
 from headrace.formats.errors import CorruptPayload
 
+cdef extern from "Python.h":
+    # Declared with pointers: what is an object to Cython is counted.
+    int PyDict_Next(dict held, Py_ssize_t *place, PyObject **key, PyObject **value)
+    bint PyBytes_CheckExact(PyObject *text)
+    char *PyBytes_AS_STRING(PyObject *text)
+    Py_ssize_t PyBytes_GET_SIZE(PyObject *text)
+    bint PyFloat_CheckExact(PyObject *number)
+    double PyFloat_AS_DOUBLE(PyObject *number)
+
 cdef enum:
     AS_INT8 = 0
     AS_INT16 = 1
@@ -331,6 +340,33 @@ cdef class RdbWriter:
             self.put_string(text)
             self.hand_over_full_block()
 
+    def keys(self, dict held) -> None:
+        """Add every key of a dictionary, all of them bytes."""
+        cdef Py_ssize_t place = 0
+        cdef PyObject *key
+        while PyDict_Next(held, &place, &key, NULL):
+            self.put_borrowed(key)
+
+    def pairs(self, dict held) -> None:
+        """Add every key of a dictionary and its value, all of them bytes."""
+        cdef Py_ssize_t place = 0
+        cdef PyObject *key
+        cdef PyObject *value
+        while PyDict_Next(held, &place, &key, &value):
+            self.put_borrowed(key)
+            self.put_borrowed(value)
+
+    def scored(self, dict held) -> None:
+        """Add every key of a dictionary, all of them bytes, and its value as a floating-point number."""
+        cdef Py_ssize_t place = 0
+        cdef PyObject *key
+        cdef PyObject *value
+        cdef double score
+        while PyDict_Next(held, &place, &key, &value):
+            self.put_borrowed(key)
+            score = PyFloat_AS_DOUBLE(value) if PyFloat_CheckExact(value) else <object>value
+            self.put(<byte_t *>&score, 8)
+
     def milliseconds(self, int64_t value) -> None:
         """Add a time, signed: -1 stands for none."""
         self.put(<byte_t *>&value, 8)
@@ -379,6 +415,27 @@ cdef class RdbWriter:
             self.put_number(view.len)
             self.put_data(text)
         return 0
+
+    cdef int put_borrowed(self, PyObject *text) except -1:
+        """Write bytes without counting a reference to them.
+
+        Who writes a snapshot is a process that shares its memory with another: to count is to write, and to write is
+        to copy the page. A snapshot of a million strings copied half of their memory.
+        """
+        cdef const byte_t *data
+        cdef size_t size
+        if not PyBytes_CheckExact(text):
+            self.put_string(<object>text)
+            return self.hand_over_full_block()
+        data = <const byte_t *>PyBytes_AS_STRING(text)
+        size = PyBytes_GET_SIZE(text)
+        if not self.put_short_form(data, size):
+            self.put_number(size)
+            if self.sink is None or size < BLOCK:
+                self.put(data, size)
+            else:
+                self.put_data(<object>text)
+        return self.hand_over_full_block()
 
     cdef bint put_short_form(self, const byte_t *text, size_t size) except -1:
         """Write text that is an integer, or can be compressed; False, and nothing, where it must stay plain."""

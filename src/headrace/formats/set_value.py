@@ -27,7 +27,7 @@ _INTSET_WIDTHS: Final = (2, 4, 8)
 def write_set(writer: RdbWriter, held: MemberSet) -> None:
     """Write the value, without its type byte, as type 2."""
     writer.length(len(held))
-    writer.strings(held.members)
+    writer.keys(held.members)
 
 
 def read_set(reader: RdbReader, type_byte: int) -> MemberSet:

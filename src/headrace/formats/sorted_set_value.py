@@ -29,9 +29,7 @@ _SPECIAL_SCORES: Final = {253: float("nan"), 254: float("inf"), 255: float("-inf
 def write_sorted_set(writer: RdbWriter, held: SortedSet) -> None:
     """Write the value, without its type byte, as type 5, in the order in which ZSCAN walks."""
     writer.length(len(held))
-    for member, score in held.items_as_added():
-        writer.string(member)
-        writer.double(score)
+    writer.scored(held.scores_as_added())
 
 
 def read_sorted_set(reader: RdbReader, type_byte: int) -> SortedSet:

@@ -3,8 +3,8 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 import headrace
 from headrace.engine.engine import Engine
@@ -13,7 +13,9 @@ from headrace.formats.rdb_file import OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
 
-_KEYS_BETWEEN_REPORTS: Final = 1000
+
+def _report_behind(report: Callable[[int], None], before: int, keys: int) -> None:
+    report(before + keys)
 
 
 def write_snapshot(
@@ -55,11 +57,8 @@ def _write(
         if not len(db):
             continue
         writer.select(db.number, len(db), len(db.expires))
-        for key, value in db.values.items():
-            writer.key(key, value, db.expires.get(key))
-            keys += 1
-            if keys % _KEYS_BETWEEN_REPORTS == 0:
-                report(keys)
+        writer.keys(db.values, db.expires, partial(_report_behind, report, keys))
+        keys += len(db)
     writer.end()
     report(keys)
 

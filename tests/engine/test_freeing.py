@@ -1,0 +1,135 @@
+"""Large values are freed beside the event loop, as the settings say, and only where nobody refers to them any more."""
+
+import threading
+import time
+from collections import deque
+
+import pytest
+
+from headrace.engine import freeing
+from support.in_process import InProcess
+from support.patience import PATIENCE_S
+
+MANY = 1000
+
+
+@pytest.fixture
+def engine() -> InProcess:
+    engine = InProcess()
+    fill(engine)
+    return engine
+
+
+def fill(engine: InProcess) -> None:
+    """Give each type of value more elements than are freed at once."""
+    engine.run("RPUSH", "list", *range(MANY))
+    engine.run("SADD", "set", *range(MANY))
+    engine.run("ZADD", "zset", *(word for n in range(MANY) for word in (n, n)))
+    engine.run("HSET", "hash", *(word for n in range(MANY) for word in (n, n)))
+    for n in range(MANY):
+        engine.run("XADD", "stream", f"{n + 1}-0", "f", "v")
+    engine.run("SET", "string", "x" * MANY)
+
+
+LARGE = ["list", "set", "zset", "hash", "stream"]
+
+
+def await_freed(engine: InProcess) -> int:
+    deadline = time.monotonic() + PATIENCE_S
+    while engine.engine.freeing.pending:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return engine.engine.freeing.freed
+
+
+@pytest.mark.parametrize("key", LARGE)
+def test_unlink_frees_beside_the_loop(engine: InProcess, key: str) -> None:
+    assert engine.run("UNLINK", key) == b":1\r\n"
+    assert engine.run("EXISTS", key) == b":0\r\n"
+    assert await_freed(engine) == 1
+    assert b"lazyfreed_objects:1\r\n" in engine.run("INFO", "memory")
+    assert b"lazyfree_pending_objects:0\r\n" in engine.run("INFO", "memory")
+
+
+def test_what_is_small_is_freed_at_once(engine: InProcess) -> None:
+    engine.run("RPUSH", "short", 1, 2, 3)
+    assert engine.run("UNLINK", "short", "string") == b":2\r\n"
+    assert await_freed(engine) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "commands"),
+    [
+        ("lazyfree-lazy-user-del", ["DEL list"]),
+        ("lazyfree-lazy-server-del", ["SET list x"]),
+        ("lazyfree-lazy-server-del", ["RENAME string list"]),
+        ("lazyfree-lazy-server-del", ["SUNIONSTORE list none", "SET hash x"]),
+        ("lazyfree-lazy-user-flush", ["FLUSHALL"]),
+        ("lazyfree-lazy-user-flush", ["FLUSHDB"]),
+    ],
+)
+def test_the_settings_say_what_else_is(engine: InProcess, setting: str, commands: list[str]) -> None:
+    for command in commands:
+        engine.run(*command.split())
+    assert await_freed(engine) == 0
+    engine.run("FLUSHALL", "SYNC")
+    fill(engine)
+    engine.run("CONFIG", "SET", setting, "yes")
+    for command in commands:
+        engine.run(*command.split())
+    assert await_freed(engine) >= 1
+
+
+def test_a_key_that_expires_is_freed_as_its_setting_says(engine: InProcess) -> None:
+    engine.run("CONFIG", "SET", "lazyfree-lazy-expire", "yes")
+    engine.set_clock(1_000_000)
+    engine.run("PEXPIRE", "hash", 100)
+    engine.set_clock(1_000_200)
+    engine.engine.tick()
+    assert await_freed(engine) == 1
+
+
+@pytest.mark.parametrize(("mode", "least"), [("ASYNC", 5), ("SYNC", 0)])
+def test_a_flush_says_itself_how_it_frees(engine: InProcess, mode: str, least: int) -> None:
+    engine.run("FLUSHALL", mode)
+    assert engine.run("DBSIZE") == b":0\r\n"
+    assert await_freed(engine) >= least
+
+
+@pytest.mark.parametrize("key", LARGE)
+def test_a_value_that_moves_is_not_taken_apart(engine: InProcess, key: str) -> None:
+    before = engine.run("DUMP", key)
+    for setting in ("user-del", "server-del", "expire", "user-flush"):
+        engine.run("CONFIG", "SET", f"lazyfree-lazy-{setting}", "yes")
+    engine.run("RENAME", key, "elsewhere")
+    engine.run("MOVE", "elsewhere", 1)
+    await_freed(engine)
+    engine.run("SELECT", 1)
+    assert engine.run("DUMP", "elsewhere") == before
+
+
+def test_others_have_their_turn_between_slices() -> None:
+    containers = [dict.fromkeys(range(100_000)), set(range(100_000)), deque(range(100_000)), list(range(100_000))]
+    for container in containers:
+        whole = len(container)
+        emptying = threading.Thread(target=freeing._empty, args=(container,))
+        seen = set()
+        emptying.start()
+        while emptying.is_alive():
+            seen.add(len(container))
+        emptying.join()
+        assert len(container) == 0
+        assert any(0 < size < whole for size in seen)
+
+
+def test_the_thread_ends_when_there_is_nothing_to_do(engine: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freeing, "_IDLE_S", 0.01)
+    for _ in range(3):
+        engine.run("UNLINK", "list")
+        engine.run("RPUSH", "list", *range(MANY))
+        await_freed(engine)
+        deadline = time.monotonic() + PATIENCE_S
+        while any(thread.name == "headrace-freeing" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert engine.engine.freeing.freed == 3
