@@ -207,7 +207,6 @@ return print
 return newproxy
 return getfenv
 return setfenv
-return os
 return io
 return debug
 return package

@@ -30,7 +30,6 @@ _FLAG_NAMES: Final = (
     (Flag.SKIP_SLOWLOG, b"skip_slowlog"),
     (Flag.FAST, b"fast"),
     (Flag.NO_AUTH, b"no_auth"),
-    (Flag.MAY_REPLICATE, b"may_replicate"),
     (Flag.NO_MANDATORY_KEYS, b"no_mandatory_keys"),
     (Flag.NO_MULTI, b"no_multi"),
     (Flag.MOVABLE_KEYS, b"movablekeys"),

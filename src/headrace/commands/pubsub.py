@@ -17,7 +17,7 @@ from headrace.protocol.reply import ReplyWriter
 
 _LISTEN: Final = Flag.PUBSUB | Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
 _LOOK: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE
-_SEND: Final = _LOOK | Flag.FAST
+_SEND: Final = _LOOK | Flag.FAST | Flag.MAY_REPLICATE
 
 _SHARD_CHANNEL: Final = (1, 1, 1)
 _SHARD_CHANNELS: Final = (1, -1, 1)

@@ -1,18 +1,18 @@
-"""Scripts and functions: EVAL and its kin, SCRIPT, and FUNCTION, of which only the asking works.
+"""Scripts: EVAL and its kin, and SCRIPT.
 
-How a script runs is told in `headrace.engine.scripts`.
+How a script runs is told in `headrace.engine.script_host`.
 """
 
-from typing import Final, NoReturn
+from typing import Final
 
 from headrace.commands.arguments import numbered_keys
-from headrace.commands.help import bad_subcommand, reply_help
+from headrace.commands.help import reply_help
 from headrace.commands.table import command, container
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
 
-_RUNS: Final = (
+RUNS: Final = (
     Flag.NO_SCRIPT | Flag.STALE | Flag.SKIP_MONITOR | Flag.NO_MANDATORY_KEYS | Flag.MOVABLE_KEYS | Flag.LENGTHY
 )
 _QUIET: Final = Flag.LOADING | Flag.STALE
@@ -20,23 +20,29 @@ _QUIET: Final = Flag.LOADING | Flag.STALE
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-def _run(call: Call, *, by_text: bool, read_only: bool) -> None:
+def count_keys(call: Call) -> int:
+    """Read how many of the words behind the third are keys."""
     keys = call.integer(2)
     if keys > call.argc - 3:
         raise CommandError(b"ERR Number of keys can't be greater than number of args")
     if keys < 0:
         raise CommandError(b"ERR Number of keys can't be negative")
+    return keys
+
+
+def _run(call: Call, *, by_text: bool, read_only: bool) -> None:
+    keys = count_keys(call)
     scripts = call.engine.scripts
     script = scripts.load(call.argv[1], keep=False) if by_text else scripts.find(call.argv[1])
     if script is None:
         raise CommandError(b"NOSCRIPT No matching script. Please use EVAL.")
-    scripts.run(call, script, call.argv[3 : 3 + keys], call.argv[3 + keys :], read_only=read_only)
+    scripts.run(call, script, keys, read_only=read_only)
 
 
 @command(
     "eval script numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=_RUNS,
+    flags=RUNS,
     find_keys=numbered_keys(2),
     since="2.6.0",
     group="scripting",
@@ -49,7 +55,7 @@ def eval_(call: Call) -> None:
 @command(
     "evalsha sha1 numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=_RUNS,
+    flags=RUNS,
     find_keys=numbered_keys(2),
     since="2.6.0",
     group="scripting",
@@ -62,7 +68,7 @@ def evalsha(call: Call) -> None:
 @command(
     "eval_ro script numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=_RUNS | Flag.READ,
+    flags=RUNS | Flag.READ,
     find_keys=numbered_keys(2),
     since="7.0.0",
     group="scripting",
@@ -75,7 +81,7 @@ def eval_ro(call: Call) -> None:
 @command(
     "evalsha_ro sha1 numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=_RUNS | Flag.READ,
+    flags=RUNS | Flag.READ,
     find_keys=numbered_keys(2),
     since="7.0.0",
     group="scripting",
@@ -116,7 +122,7 @@ def script_flush(call: Call) -> None:
 @command("script|kill", arity=2, flags=Flag.NO_SCRIPT | Flag.ALLOW_BUSY, since="2.6.0", group="scripting")
 def script_kill(call: Call) -> None:
     """End the script that runs, if it has written nothing."""
-    call.engine.scripts.kill()
+    call.engine.script_host.kill(function=False)
     call.reply.ok()
 
 
@@ -124,84 +130,3 @@ def script_kill(call: Call) -> None:
 def script_help(call: Call) -> None:
     """Reply what SCRIPT can do."""
     reply_help(call)
-
-
-# --- functions, of which there are none --------------------------------------------------------------------------
-
-container("function", since="7.0.0", group="scripting", summary="Ask for functions, of which there are none.")
-
-
-def _no_functions() -> NoReturn:
-    raise CommandError(b"ERR functions are not supported here; load the code with SCRIPT LOAD and run it with EVALSHA")
-
-
-@command(
-    "function|load [REPLACE] function-code",
-    arity=-3,
-    flags=Flag.WRITE | Flag.DENY_OOM | Flag.NO_SCRIPT,
-    since="7.0.0",
-    group="scripting",
-)
-def function_load(_: Call) -> None:
-    """Refuse: functions are not supported."""
-    _no_functions()
-
-
-@command("function|delete library-name", arity=3, flags=Flag.WRITE | Flag.NO_SCRIPT, since="7.0.0", group="scripting")
-def function_delete(_: Call) -> None:
-    """Refuse: there is no such library."""
-    raise CommandError(b"ERR Library not found")
-
-
-@command(
-    "function|list [LIBRARYNAME library-name-pattern] [WITHCODE]",
-    arity=-2,
-    flags=Flag.NO_SCRIPT,
-    since="7.0.0",
-    group="scripting",
-)
-def function_list(call: Call) -> None:
-    """Reply the libraries: none."""
-    call.reply.array(0)
-
-
-@command("function|flush [ASYNC|SYNC]", arity=-2, flags=Flag.WRITE | Flag.NO_SCRIPT, since="7.0.0", group="scripting")
-def function_flush(call: Call) -> None:
-    """Have no functions any more, as before."""
-    if call.argc > 3:
-        raise bad_subcommand(call)
-    if call.argc == 3 and call.argv[2].lower() not in (b"async", b"sync"):
-        raise CommandError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-    call.reply.ok()
-
-
-@command("function|help", arity=2, flags=_QUIET, since="7.0.0", group="scripting")
-def function_help(call: Call) -> None:
-    """Reply what FUNCTION can do."""
-    reply_help(call)
-
-
-@command(
-    "fcall function numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=_RUNS & ~Flag.LENGTHY,
-    find_keys=numbered_keys(2),
-    since="7.0.0",
-    group="scripting",
-)
-def fcall(_: Call) -> None:
-    """Refuse: there is no such function."""
-    _no_functions()
-
-
-@command(
-    "fcall_ro function numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=(_RUNS & ~Flag.LENGTHY) | Flag.READ,
-    find_keys=numbered_keys(2),
-    since="7.0.0",
-    group="scripting",
-)
-def fcall_ro(_: Call) -> None:
-    """Refuse: there is no such function."""
-    _no_functions()

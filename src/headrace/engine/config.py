@@ -154,6 +154,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Percentiles(name="latency-tracking-info-percentiles", default=(50.0, 99.0, 99.9)),
     Integer(name="latency-monitor-threshold", default=0, most=LONG_MAX),
     Integer(name="busy-reply-threshold", default=5000, most=LONG_MAX, alias="lua-time-limit"),
+    Memory(name="lua-memory-limit", default=512 * MEGABYTE),
     # Snapshots and the append-only file.
     SavePoints(name="save", default=()),
     YesNo(name="stop-writes-on-bgsave-error", default=True),

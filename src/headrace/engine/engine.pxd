@@ -43,7 +43,9 @@ cdef class Engine:
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
     cdef readonly object exchange       # who listens to what is published
     cdef readonly object users          # who may do what
+    cdef readonly object script_host    # what runs scripts and functions
     cdef readonly object scripts        # what EVAL runs
+    cdef readonly object functions      # what FCALL runs
     cdef public object long_runs        # what lets the host have its turn while a command runs long; None: nothing can
     cdef public object busy             # the long run that others are refused for; None: there is none
     cdef readonly object freeing        # what frees large values beside the event loop

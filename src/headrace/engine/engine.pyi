@@ -7,11 +7,13 @@ from headrace.engine.client import Client
 from headrace.engine.command import Command
 from headrace.engine.config import Config
 from headrace.engine.freeing import Freeing
+from headrace.engine.functions import Functions
 from headrace.engine.keyspace import Database
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.long_runs import LongRun, LongRuns
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
+from headrace.engine.script_host import ScriptHost
 from headrace.engine.scripts import Scripts
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
@@ -60,6 +62,10 @@ class Engine:
     def users(self) -> Users: ...
     @property
     def scripts(self) -> Scripts: ...
+    @property
+    def script_host(self) -> ScriptHost: ...
+    @property
+    def functions(self) -> Functions: ...
     @property
     def staging(self) -> Staging: ...
     @property

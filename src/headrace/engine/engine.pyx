@@ -37,7 +37,9 @@ from secrets import token_hex
 
 from headrace.engine.channel import CLOSED
 from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
-from headrace.engine.errors import BUSY, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted
+from headrace.engine.errors import (
+    BUSY, BUSY_FUNCTION, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted,
+)
 from headrace.engine.freeing import Freeing
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.notifications import NO_READERS, READERS
@@ -91,8 +93,12 @@ cdef class Engine:
         # Imported here, for rules and scripts are about commands, which this module declares.
         from headrace.engine.users import Users
         self.users = Users(self)
+        from headrace.engine.functions import Functions
+        from headrace.engine.script_host import ScriptHost
         from headrace.engine.scripts import Scripts
-        self.scripts = Scripts(self)
+        self.script_host = ScriptHost(self)
+        self.scripts = Scripts(self.script_host)
+        self.functions = Functions(self.script_host)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
@@ -332,7 +338,8 @@ cdef class Engine:
             self.refuse(client, command, self.write_refusal)
             return None
         if self.busy is not None and not command.flags & ALLOW_BUSY:
-            self.refuse(client, command, BUSY)
+            running = self.script_host.running
+            self.refuse(client, command, BUSY_FUNCTION if running is not None and running.is_function else BUSY)
             return None
         return command
 

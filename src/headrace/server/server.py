@@ -98,7 +98,7 @@ class Server:
         self.engine.shutdown_hook = self._shut_down
         self.engine.failure_hook = self._log_failure
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
-        self.engine.scripts.log = self._log_of_scripts
+        self.engine.script_host.log = self._log_of_scripts
         self._follow_configuration()
 
     # --- configuration -----------------------------------------------------------------------------------------
@@ -438,7 +438,7 @@ class Server:
         if self._stopping:
             return
         self.store.stop_jobs()
-        half_done = self.engine.busy is not None and self.engine.scripts.has_written
+        half_done = self.engine.busy is not None and self.engine.script_host.has_written
         if not self.engine.loading and not half_done and (save or (save is None and self.config["save"])):
             self.store.save()
         self._stop()

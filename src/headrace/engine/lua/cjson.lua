@@ -5,16 +5,23 @@
 --     {[1000] = 1}      … unless it would be mostly gaps, which is refused
 --     1.5               14 digits
 --
--- Bytes above 127 pass as they are; \u escapes become UTF-8.
+-- Bytes above 127 pass as they are; \u escapes become UTF-8. What a script sets (`encode_max_depth` and the like) lasts
+-- until it ends; `new` gives it settings of its own.
 
 local null = ...
 
 local error, next, rawget, select, tonumber, tostring, type = error, next, rawget, select, tonumber, tostring, type
-local byte, char, find, floor, format, gsub, huge, sub, concat =
-      string.byte, string.char, string.find, math.floor, string.format, string.gsub, math.huge, string.sub, table.concat
+local byte, char, find, floor, format, gsub, huge, lower, sub, concat =
+      string.byte, string.char, string.find, math.floor, string.format, string.gsub, math.huge, string.lower, string.sub,
+      table.concat
 
-local DEEPEST = 1000
-local SPARSE_RATIO, SPARSE_SAFE = 2, 10
+local DEFAULTS = {
+    encode_depth = 1000, decode_depth = 1000, sparse_convert = false, sparse_ratio = 2, sparse_safe = 10,
+    number_format = "%.14g", precision = 14, keep_buffer = true, encode_invalid = false, decode_invalid = true,
+}
+
+-- The settings that hold while a text is written or read; each entry below sets them.
+local settings = DEFAULTS
 
 -- --- encoding ----------------------------------------------------------------------------------------------------------
 
@@ -34,15 +41,20 @@ local function array_length(t)
         if key > most then most = key end
         count = count + 1
     end
-    if most > count * SPARSE_RATIO and most > SPARSE_SAFE then return false end
+    if settings.sparse_ratio > 0 and most > count * settings.sparse_ratio and most > settings.sparse_safe then
+        if settings.sparse_convert then return nil end
+        return false
+    end
     return most
 end
 
 local function number_text(number)
     if number ~= number or number == huge or number == -huge then
-        return nil, "Cannot serialise number: must not be NaN or Inf"
+        if not settings.encode_invalid then return nil, "Cannot serialise number: must not be NaN or Inf" end
+        if settings.encode_invalid == "null" then return "null" end
+        if number ~= number then return "nan" end
     end
-    return format("%.14g", number)
+    return format(settings.number_format, number)
 end
 
 local encode_value
@@ -93,7 +105,7 @@ encode_value = function(out, value, depth)
         out[#out + 1] = "null"
     elseif kind == "table" then
         depth = depth + 1
-        if depth > DEEPEST then return "Cannot serialise, excessive nesting (" .. depth .. ")" end
+        if depth > settings.encode_depth then return "Cannot serialise, excessive nesting (" .. depth .. ")" end
         local length = array_length(value)
         if length == false then return "Cannot serialise table: excessively sparse array" end
         if length and length > 0 then return encode_array(out, value, length, depth) end
@@ -103,11 +115,12 @@ encode_value = function(out, value, depth)
     end
 end
 
-local function encode(...)
-    if select("#", ...) ~= 1 then error("bad argument #1 to 'encode' (expected 1 argument)", 2) end
+local function encode(config, ...)
+    if select("#", ...) ~= 1 then error("bad argument #1 to 'encode' (expected 1 argument)", 3) end
+    settings = config
     local out = {}
     local mistake = encode_value(out, (...), 0)
-    if mistake then error(mistake, 2) end
+    if mistake then error(mistake, 3) end
     return concat(out)
 end
 
@@ -170,14 +183,28 @@ local function string_token(text, start)
     end
 end
 
+-- Numbers that are none in JSON: with a plus, hexadecimal, with leading zeros, infinite, not a number.
+local function invalid_number(text, at)
+    return find(text, "^[+]", at) or find(text, "^-?0[xX%d]", at) or find(text, "^-?[iI][nN][fF]", at)
+           or find(text, "^-?[nN][aA][nN]", at)
+end
+
+local words = {inf = huge, infinity = huge, nan = 0 / 0}
+
 local function number_token(text, at)
     local _, last = find(text, "^[+-]?0[xX]%x+", at)
-    if not last then _, last = find(text, "^-?%d+%.?%d*[eE][+-]?%d+", at) end
-    if not last then _, last = find(text, "^-?%d+%.?%d*", at) end
-    if not last then return nil end
-    local number = tonumber(sub(text, at, last))
-    if not number then return nil end
-    return "T_NUMBER", number, last + 1
+    if not last then _, last = find(text, "^[+-]?%d+%.?%d*[eE][+-]?%d+", at) end
+    if not last then _, last = find(text, "^[+-]?%d+%.?%d*", at) end
+    if last then
+        local number = tonumber((gsub(sub(text, at, last), "^+", "")))
+        if number then return "T_NUMBER", number, last + 1 end
+    end
+    for _, pattern in next, {"^([+-]?)([iI][nN][fF][iI][nN][iI][tT][yY])", "^([+-]?)([iI][nN][fF])",
+                             "^([+-]?)([nN][aA][nN])"} do
+        local _, stop, sign, word = find(text, pattern, at)
+        if stop then return "T_NUMBER", sign == "-" and -words[lower(word)] or words[lower(word)], stop + 1 end
+    end
+    return "T_ERROR", "invalid number", at
 end
 
 -- The next token: its kind, its value, where it begins, and the place behind it.
@@ -194,9 +221,14 @@ local function next_token(text, at)
     if find(text, "^true", at) then return "T_BOOLEAN", true, at, at + 4 end
     if find(text, "^false", at) then return "T_BOOLEAN", false, at, at + 5 end
     if find(text, "^null", at) then return "T_NULL", null, at, at + 4 end
+    local invalid = invalid_number(text, at)
+    if find(text, "^[-%d]", at) then
+        if invalid and not settings.decode_invalid then return "T_ERROR", "invalid number", at, at end
+    elseif not (invalid and settings.decode_invalid) then
+        return "T_ERROR", "invalid token", at, at
+    end
     local kind, value, behind = number_token(text, at)
-    if kind then return kind, value, at, behind end
-    return "T_ERROR", "invalid token", at, at
+    return kind, value, at, behind
 end
 
 local function expected(what, kind, value, at)
@@ -246,26 +278,136 @@ decode_token = function(text, kind, value, place, behind, depth)
     if kind == "T_STRING" or kind == "T_NUMBER" or kind == "T_BOOLEAN" or kind == "T_NULL" then return value, behind end
     if kind ~= "T_OBJ_BEGIN" and kind ~= "T_ARR_BEGIN" then return nil, expected("value", kind, value, place) end
     depth = depth + 1
-    if depth > DEEPEST then
+    if depth > settings.decode_depth then
         return nil, "Found too many nested data structures (" .. depth .. ") at character " .. place
     end
     if kind == "T_OBJ_BEGIN" then return decode_object(text, behind, depth) end
     return decode_array(text, behind, depth)
 end
 
-local function decode(...)
-    if select("#", ...) ~= 1 then error("bad argument #1 to 'decode' (expected 1 argument)", 2) end
+local function decode(config, ...)
+    if select("#", ...) ~= 1 then error("bad argument #1 to 'decode' (expected 1 argument)", 3) end
     local text = ...
     if type(text) == "number" then text = tostring(text) end
     if type(text) ~= "string" then
-        error("bad argument #1 to 'decode' (string expected, got " .. type(text) .. ")", 2)
+        error("bad argument #1 to 'decode' (string expected, got " .. type(text) .. ")", 3)
     end
+    settings = config
     local kind, value, place, behind = next_token(text, 1)
     local result, after = decode_token(text, kind, value, place, behind, 0)
-    if result == nil then error(after, 2) end
+    if result == nil then error(after, 3) end
     kind, value, place = next_token(text, after)
-    if kind ~= "T_END" then error(expected("the end", kind, value, place), 2) end
+    if kind ~= "T_END" then error(expected("the end", kind, value, place), 3) end
     return result
 end
 
-return {encode = encode, decode = decode, null = null, _NAME = "cjson", _VERSION = "2.1.0"}
+-- --- settings ------------------------------------------------------------------------------------------------------------
+
+local MOST = 2 ^ 31 - 1
+
+-- What the setting becomes by the argument of that number of a function; a nil leaves it.
+local function integer_option(name, number, given, current, least, most)
+    if given == nil then return current end
+    local value = tonumber(given)
+    if not value then
+        error("bad argument #" .. number .. " to '" .. name .. "' (number expected, got " .. type(given) .. ")", 4)
+    end
+    value = value < 0 and -floor(-value) or floor(value)
+    if not (value >= least and value <= most) then
+        error(format("bad argument #1 to '%s' (expected integer between %d and %d)", name, least, most), 4)
+    end
+    return value
+end
+
+local function switch_option(name, given, current, also)
+    if given == nil then return current end
+    if type(given) == "boolean" then return given end
+    if given == "off" then return false end
+    if given == "on" then return true end
+    if also and given == also then return also end
+    if type(given) ~= "string" then
+        error("bad argument #1 to '" .. name .. "' (string expected, got " .. type(given) .. ")", 4)
+    end
+    error("bad argument #1 to '" .. name .. "' (invalid option '" .. given .. "')", 4)
+end
+
+local function check_count(name, most, ...)
+    if select("#", ...) > most then
+        error("bad argument #" .. most + 1 .. " to '" .. name .. "' (found too many arguments)", 3)
+    end
+end
+
+-- A library with settings of its own, and what sets them back.
+local function make()
+    local config = {}
+    local changed = false
+
+    local function reset()
+        for name, value in next, DEFAULTS do config[name] = value end
+        changed = false
+    end
+    reset()
+
+    local library = {null = null, _NAME = "cjson", _VERSION = "2.1.0"}
+    function library.encode(...) return (encode(config, ...)) end
+    function library.decode(...) return (decode(config, ...)) end
+
+    function library.encode_sparse_array(...)
+        check_count("encode_sparse_array", 3, ...)
+        local convert, ratio, safe = ...
+        changed = true
+        config.sparse_convert = switch_option("encode_sparse_array", convert, config.sparse_convert)
+        config.sparse_ratio = integer_option("encode_sparse_array", 2, ratio, config.sparse_ratio, 0, MOST)
+        config.sparse_safe = integer_option("encode_sparse_array", 3, safe, config.sparse_safe, 0, MOST)
+        return config.sparse_convert, config.sparse_ratio, config.sparse_safe
+    end
+
+    function library.encode_max_depth(...)
+        check_count("encode_max_depth", 1, ...)
+        changed = true
+        config.encode_depth = integer_option("encode_max_depth", 1, (...), config.encode_depth, 1, MOST)
+        return config.encode_depth
+    end
+
+    function library.decode_max_depth(...)
+        check_count("decode_max_depth", 1, ...)
+        changed = true
+        config.decode_depth = integer_option("decode_max_depth", 1, (...), config.decode_depth, 1, MOST)
+        return config.decode_depth
+    end
+
+    function library.encode_number_precision(...)
+        check_count("encode_number_precision", 1, ...)
+        changed = true
+        config.precision = integer_option("encode_number_precision", 1, (...), config.precision, 1, 14)
+        config.number_format = "%." .. config.precision .. "g"
+        return config.precision
+    end
+
+    function library.encode_keep_buffer(...)
+        check_count("encode_keep_buffer", 1, ...)
+        changed = true
+        config.keep_buffer = switch_option("encode_keep_buffer", (...), config.keep_buffer)
+        return config.keep_buffer
+    end
+
+    function library.encode_invalid_numbers(...)
+        check_count("encode_invalid_numbers", 1, ...)
+        changed = true
+        config.encode_invalid = switch_option("encode_invalid_numbers", (...), config.encode_invalid, "null")
+        return config.encode_invalid
+    end
+
+    function library.decode_invalid_numbers(...)
+        check_count("decode_invalid_numbers", 1, ...)
+        changed = true
+        config.decode_invalid = switch_option("decode_invalid_numbers", (...), config.decode_invalid)
+        return config.decode_invalid
+    end
+
+    function library.new() return (make()) end
+
+    return library, function() if changed then reset() end end
+end
+
+return make()

@@ -236,4 +236,5 @@ end
 return {
     pack = pack, unpack = unpack_all, unpack_one = unpack_one, unpack_limit = unpack_limit,
     _NAME = "cmsgpack", _VERSION = "lua-cmsgpack 0.4.0",
+    _COPYRIGHT = "Copyright (C) 2012, Salvatore Sanfilippo", _DESCRIPTION = "MessagePack C implementation for Lua",
 }

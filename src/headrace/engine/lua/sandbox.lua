@@ -1,4 +1,4 @@
--- The world that scripts see: Lua 5.1 as Redis offers it, and nothing that reaches outside.
+-- The world that scripts and functions see: Lua 5.1 as Redis offers it, and nothing that reaches outside.
 --
 --     env (empty, sealed) ── __index ──> globals ── __index ──> "nonexistent global variable"
 --       a script's _G                      string, redis, KEYS … each library sealed in the same way
@@ -9,28 +9,43 @@
 -- tables. One Python object does come in, the exception of a function that refused: it travels up as an error value,
 -- and every function that could show it to a script (pcall, xpcall, resume) is replaced by one that explains it first.
 -- An exception that cannot be explained ends the script, whoever tries to catch it.
+--
+-- Memory has a limit while a script runs (`arm` … `disarm`): then Lua's own allocator refuses, which is an error of the
+-- script. It must not refuse while Python holds the stack, because Lua's errors jump over Python's frames and the lock
+-- that they hold. So functions of Python get only texts, numbers and booleans (a table would need a reference, which is
+-- an allocation), and each looks first whether enough memory is left for what it may return.
 
-local bridge, make_cjson, make_cmsgpack = ...
+local bridge, make_cjson, make_cmsgpack, make_struct = ...
 
-local error, getmetatable, loadstring, next, pairs, pcall, rawget, rawset, select, setfenv, setmetatable, tostring, type,
-      xpcall =
-      error, getmetatable, loadstring, next, pairs, pcall, rawget, rawset, select, setfenv, setmetatable, tostring, type,
-      xpcall
+local error, getmetatable, loadstring, next, pairs, pcall, rawget, rawset, select, setfenv, setmetatable, tonumber,
+      tostring, type, xpcall =
+      error, getmetatable, loadstring, next, pairs, pcall, rawget, rawset, select, setfenv, setmetatable, tonumber,
+      tostring, type, xpcall
 local getinfo, sethook, collectgarbage = debug.getinfo, debug.sethook, collectgarbage
 local co_create, co_resume = coroutine.create, coroutine.resume
-local byte, concat, format, gsub, insert, sub =
-      string.byte, table.concat, string.format, string.gsub, table.insert, string.sub
-local as_function, newproxy = python.as_function, newproxy
+local byte, dump, find, format, gmatch, gsub, match, rep, sub =
+      string.byte, string.dump, string.find, string.format, string.gmatch, string.gsub, string.match, string.rep, string.sub
+local concat, insert = table.concat, table.insert
+local as_function, newproxy, unpack = python.as_function, newproxy, unpack
 
 local OURS = "=headrace"            -- the name of this chunk and its companions, in descriptions of the stack
 local READONLY = "Attempt to modify a readonly table"
 local INSTRUCTIONS = 10000          -- of a script between two looks at memory and clock
-local MOST_KB = 512 * 1024          -- of memory that a script may gather; one that asks for all at once gets it
 local DEEPEST = 1000                -- tables within tables that a reply may have
+local AT_ONCE = 100                 -- arguments that one call of Python takes: it copies all of them for each
+local MOST_RESULTS = 7999           -- that fit on the stack of a C function
+local MOST_REPEATS = 5000           -- `?`, `*`, `+`, `-` in a pattern: the matcher of Lua 5.1 recurses for each
+local MOST_MOVES = 2 ^ 24           -- elements that an insertion in front of others may move
+local LARGE = 2 ^ 24                -- a text whose making is worth a look for garbage first
+local LONGEST_SOURCE = 2 ^ 28       -- Lua counts the `=` of a long bracket, and its bytes, in 32 bits
 
 local explain = as_function(bridge.explain)     -- error value -> text; nil: it must not be caught
 local look_at_clock = as_function(bridge.look_at_clock)
 local has_booleans = as_function(bridge.has_booleans)     -- whether the script has asked for RESP3
+local arm, disarm = as_function(bridge.arm), as_function(bridge.disarm)
+local run_command = as_function(bridge.run_command)     -- words of a command -> its reply; an error: {err = text}
+local add_words = as_function(bridge.add_words)         -- the first of them, where there are many
+local null = newproxy()             -- null of JSON and of MessagePack
 
 -- --- sealing ---------------------------------------------------------------------------------------------------------
 
@@ -41,13 +56,14 @@ local function refuse_change() error(READONLY, 2) end
 
 local function seal(content)
     local face = {}
-    sealed[face] = true
+    sealed[face] = content
     return setmetatable(face, {__index = content, __newindex = refuse_change, __metatable = no_metatable})
 end
 
-sealed[no_metatable] = true
+sealed[no_metatable] = {}
 setmetatable(no_metatable, {__newindex = refuse_change, __metatable = no_metatable})
-getmetatable("").__metatable = no_metatable
+local string_metatable = getmetatable("")
+string_metatable.__metatable = no_metatable
 
 local function copy(library, without)
     local content = {}
@@ -60,15 +76,14 @@ end
 -- --- catching --------------------------------------------------------------------------------------------------------
 
 -- Functions of ours are no place in a script.
-local function without_our_place(text) return (gsub(text, "^headrace:%d+: ", "")) end
+local function without_our_place(text) return (gsub(text, "^headrace[a-z_]*:%d+: ", "")) end
 
 -- What a script may see of an error.
 local function shown(e)
     if type(e) == "string" then return without_our_place(e) end
-    if type(e) ~= "userdata" then return e end
-    local text = explain(e)
+    if type(e) ~= "userdata" or e == null then return e end
+    local text = explain(e, false)
     if text == nil then error(e, 0) end
-    if text == false then return e end          -- a value of the script's own: cjson.null
     return {err = text}
 end
 
@@ -89,11 +104,26 @@ end
 -- The handler runs when the error has already travelled: one that never ended could not be interrupted inside of it.
 local function safe_xpcall(f, handler) return hand_over(handler, pcall(f)) end
 
-local function watch_memory_and_clock()
-    if collectgarbage("count") > MOST_KB then
+local most_kb = math.huge           -- that Lua may hold; from half of it on, `collect_if_large` looks for garbage
+local live_kb = 0                   -- what was left of it the last time
+
+local function collect_if_large()
+    local kb = collectgarbage("count")
+    if kb > most_kb / 2 and kb > live_kb * 1.25 then
         collectgarbage()
-        if collectgarbage("count") > MOST_KB then error("not enough memory", 0) end
+        live_kb = collectgarbage("count")
     end
+end
+
+-- Begin something that may hold so many bytes (0: any number), with what was left before gone.
+local function prepare(bytes)
+    most_kb = bytes == 0 and math.huge or bytes / 1024
+    if collectgarbage("count") > most_kb * 0.75 then live_kb = 0 end
+    collect_if_large()
+end
+
+local function watch_memory_and_clock()
+    collect_if_large()
     look_at_clock()
 end
 
@@ -119,6 +149,7 @@ local env
 
 -- Code is text: what Lua compiled itself could be forged, and is then no program but an attack.
 local function load_text(text, name)
+    if #text > LONGEST_SOURCE then return nil, "the text of a script is too long" end
     if byte(text) == 27 then text = " " .. text end
     local f, e = loadstring(text, name)
     if f == nil then return nil, e end
@@ -130,6 +161,7 @@ local function safe_loadstring(text, name)
     if type(text) ~= "string" then
         error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 2)
     end
+    if name ~= nil and type(name) ~= "string" then name = tostring(name) end
     return load_text(text, name or text)
 end
 
@@ -141,6 +173,7 @@ local function safe_load(reader, name)
         if type(piece) ~= "string" then return nil, "reader function must return a string" end
         pieces[#pieces + 1] = piece
     end
+    if name ~= nil and type(name) ~= "string" then name = tostring(name) end
     return load_text(concat(pieces), name or "=(load)")
 end
 
@@ -156,7 +189,89 @@ end
 
 local function safe_insert(t, ...)
     if sealed[t] then error(READONLY, 0) end
-    return insert(t, ...)
+    local place = ...
+    if type(t) == "table" and select("#", ...) == 2 and tonumber(place) then
+        local moved = #t - tonumber(place)
+        if not (moved < MOST_MOVES and moved > -2 ^ 31) then error("wrong position to 'insert' at", 2) end
+    end
+    insert(t, ...)
+end
+
+-- A table and its content, as `next` sees them: what is sealed is empty itself.
+local function safe_next(t, key)
+    local found, value = next(sealed[t] or t, key)
+    return found, value
+end
+
+local function safe_pairs(t)
+    if sealed[t] then return safe_next, t, nil end
+    local step, of = pairs(t)
+    return step, of, nil
+end
+
+local function safe_rawget(t, key) return (rawget(sealed[t] or t, key)) end
+
+-- --- what trusts its arguments in plain Lua --------------------------------------------------------------------------
+
+-- Called with what a function of Lua returned, so that its errors name it: behind a tail call they would not.
+local function pass_on(...) return ... end
+
+-- Lua 5.1 counts results in an `int`, and its check against too many is one that compilers leave out.
+local function safe_unpack(t, first, last)
+    if first == nil and last == nil then
+        if type(t) == "table" and #t > MOST_RESULTS then error("too many results to unpack", 2) end
+        return pass_on(unpack(t))
+    end
+    local from, to = tonumber(first or 1), last == nil and type(t) == "table" and #t or tonumber(last)
+    if from and to then
+        if to < from then return end
+        if not (to - from < MOST_RESULTS - 3 and from >= -2 ^ 31 and to < 2 ^ 31 - 1) then
+            error("too many results to unpack", 2)
+        end
+    end
+    return pass_on(unpack(t, first, last))
+end
+
+local function check_pattern(pattern)
+    if type(pattern) == "string" and #pattern > MOST_REPEATS
+       and select(2, gsub(pattern, "[?*+-]", "")) > MOST_REPEATS then
+        error("pattern too complex", 3)
+    end
+end
+
+local function safe_find(...)
+    local _, pattern, _, plain = ...
+    if not plain then check_pattern(pattern) end
+    return pass_on(find(...))
+end
+
+local function safe_match(...)
+    check_pattern((select(2, ...)))
+    return pass_on(match(...))
+end
+
+local function safe_gmatch(...)
+    check_pattern((select(2, ...)))
+    return (gmatch(...))
+end
+
+local function safe_gsub(...)
+    check_pattern((select(2, ...)))
+    return pass_on(gsub(...))
+end
+
+-- What is ours would be no use to a script, and no function of C.
+local function safe_dump(f)
+    if type(f) == "function" and getinfo(f, "S").source == OURS then error("unable to dump given function", 2) end
+    return (dump(f))
+end
+
+-- An empty text is repeated in a loop that nothing interrupts, and a large one leaves as much garbage.
+local function safe_rep(...)
+    local text, count = ...
+    if text == "" and tonumber(count) then return "" end
+    if type(text) == "string" and type(count) == "number" and #text * count > LARGE then collectgarbage() end
+    return (rep(...))
 end
 
 -- To stop the collector, or to slow it down, would outlast the script.
@@ -169,14 +284,85 @@ end
 
 math.randomseed(bridge.seed)
 
+-- --- functions of Python ---------------------------------------------------------------------------------------------
+
+local is_text = {string = true, number = true}
+
+-- A function of Python that sees texts, numbers, booleans and nil; what is none of these it gets as nil.
+local function of_python(f)
+    local call = as_function(f)
+    return function(...)
+        local count = select("#", ...)
+        if count > AT_ONCE then error("too many arguments", 2) end
+        local words = {...}
+        for i = 1, count do
+            local kind = type(words[i])
+            if not is_text[kind] and kind ~= "boolean" then words[i] = nil end
+        end
+        return (call(unpack(words, 1, count)))
+    end
+end
+
+local NO_WORDS = "ERR Please specify at least one argument for this redis lib call"
+local BAD_WORDS = "ERR Lua redis lib command arguments must be strings or integers"
+
+local function run_many(count, ...)
+    local words = {...}
+    for i = 1, count do
+        if not is_text[type(words[i])] then return {err = BAD_WORDS} end
+    end
+    local last = count - AT_ONCE
+    for i = 1, last, AT_ONCE do
+        local stop = i + AT_ONCE - 1
+        add_words(unpack(words, i, stop < last and stop or last))
+    end
+    return (run_command(unpack(words, last + 1, count)))
+end
+
+local function redis_pcall(...)
+    local count = select("#", ...)
+    if count <= 4 then
+        local a, b, c, d = ...
+        if not (is_text[type(a)] and (count < 2 or is_text[type(b)]) and (count < 3 or is_text[type(c)])
+                and (count < 4 or is_text[type(d)])) then
+            return {err = count == 0 and NO_WORDS or BAD_WORDS}
+        end
+        return (run_command(...))
+    end
+    if count > AT_ONCE then return run_many(count, ...) end
+    local words = {...}
+    for i = 1, count do
+        if not is_text[type(words[i])] then return {err = BAD_WORDS} end
+    end
+    return (run_command(...))
+end
+
+local function redis_call(...)
+    local reply = redis_pcall(...)
+    if type(reply) == "table" and rawget(reply, "err") ~= nil then error(reply, 0) end
+    return reply
+end
+
 -- --- globals ---------------------------------------------------------------------------------------------------------
 
-local null = newproxy()             -- null of JSON and of MessagePack
+local BAD_TEXT = {err = "ERR wrong number or type of arguments"}
 
-local redis = {}
-for name, value in pairs(bridge.redis) do redis[name] = type(value) == "userdata" and as_function(value) or value end
+local function error_reply(...)
+    local text = ...
+    if select("#", ...) ~= 1 or type(text) ~= "string" then return copy(BAD_TEXT) end
+    text = gsub(text, "^%-", "")
+    return {err = find(text, " ", 1, true) and text or "ERR " .. text}
+end
+
+local function status_reply(...)
+    if select("#", ...) ~= 1 or type((...)) ~= "string" then return copy(BAD_TEXT) end
+    return {ok = (...)}
+end
+
+local redis = {call = redis_call, pcall = redis_pcall, error_reply = error_reply, status_reply = status_reply}
+for name, value in pairs(bridge.redis) do redis[name] = type(value) == "userdata" and of_python(value) or value end
 local bit = {}
-for name, value in pairs(bridge.bit) do bit[name] = as_function(value) end
+for name, value in pairs(bridge.bit) do bit[name] = of_python(value) end
 
 local tables = copy(table)
 tables.insert = safe_insert
@@ -187,26 +373,126 @@ threads.wrap = function(f)
     local thread = create(f)
     return function(...) return raised_again(co_resume(thread, ...)) end
 end
+local texts = copy(string)
+texts.find, texts.match, texts.gmatch, texts.gfind, texts.gsub, texts.rep, texts.dump =
+    safe_find, safe_match, safe_gmatch, safe_gmatch, safe_gsub, safe_rep, safe_dump
+string_metatable.__index = texts
+
+local cjson, reset_cjson = make_cjson(null)
+local pack_float, unpack_float = as_function(bridge.pack_float), as_function(bridge.unpack_float)
 
 local globals = {
     _VERSION = _VERSION,
-    assert = assert, error = error, gcinfo = gcinfo, getmetatable = getmetatable, ipairs = ipairs, next = next,
-    pairs = pairs, rawequal = rawequal, rawget = rawget, select = select, tonumber = tonumber, tostring = tostring,
-    type = type, unpack = unpack,
+    assert = assert, error = error, gcinfo = gcinfo, getmetatable = getmetatable, ipairs = ipairs, next = safe_next,
+    pairs = safe_pairs, rawequal = rawequal, rawget = safe_rawget, select = select, tonumber = tonumber,
+    tostring = tostring, type = type, unpack = safe_unpack,
     pcall = safe_pcall, xpcall = safe_xpcall, load = safe_load, loadstring = safe_loadstring, rawset = safe_rawset,
     setmetatable = safe_setmetatable, collectgarbage = safe_collectgarbage,
-    string = seal(copy(string)), math = seal(copy(math)), table = seal(tables), coroutine = seal(threads),
+    string = seal(texts), math = seal(copy(math)), table = seal(tables), coroutine = seal(threads),
+    os = seal({clock = os.clock}),
     redis = seal(redis), bit = seal(bit),
-    cjson = seal(make_cjson(null)),
-    cmsgpack = seal(make_cmsgpack(as_function(bridge.pack_float), as_function(bridge.unpack_float))),
+    cjson = seal(cjson),
+    cmsgpack = seal(make_cmsgpack(pack_float, unpack_float)),
+    struct = seal(make_struct(as_function(bridge.float_bytes), unpack_float)),
 }
 env = seal(globals)
 globals._G = env
-setmetatable(globals, {
-    __index = function(_, name)
-        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-    end,
-})
+
+local function refuse_unknown(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+setmetatable(globals, {__index = refuse_unknown})
+
+-- --- libraries of functions ------------------------------------------------------------------------------------------
+-- While a library is loaded it sees nothing but `redis`, and of that what registers functions.
+
+local loading                       -- {name = {callback, description, flags …}, …} while a library is loaded
+local FLAGS = {}
+for flag in gmatch(bridge.flags, "[^ ]+") do FLAGS[flag] = true end
+
+local function is_name(text) return find(text, "^[%w_]+$") ~= nil end
+
+local function read_flags(given)
+    local flags = {}
+    for i = 1, #given do
+        local flag = rawget(given, i)
+        if type(flag) ~= "string" or not FLAGS[flag] then error({err = "ERR unknown flag given"}, 0) end
+        flags[#flags + 1] = flag
+    end
+    return flags
+end
+
+local function text_of(value, mistake)
+    if not is_text[type(value)] then error({err = mistake}, 0) end
+    return tostring(value)
+end
+
+local function read_named(given)
+    local name, callback, description, flags
+    for key, value in next, given do
+        if key == "function_name" then
+            name = text_of(value, "ERR function_name argument given to redis.register_function must be a string")
+        elseif key == "description" then
+            description = text_of(value, "ERR description argument given to redis.register_function must be a string")
+        elseif key == "callback" then
+            if type(value) ~= "function" then
+                error({err = "ERR callback argument given to redis.register_function must be a function"}, 0)
+            end
+            callback = value
+        elseif key == "flags" then
+            if type(value) ~= "table" then
+                error({err = "ERR flags argument to redis.register_function must be a table representing function flags"},
+                      0)
+            end
+            flags = read_flags(value)
+        else
+            error({err = "ERR unknown argument given to redis.register_function"}, 0)
+        end
+    end
+    if not name then error({err = "ERR redis.register_function must get a function name argument"}, 0) end
+    if not callback then error({err = "ERR redis.register_function must get a callback argument"}, 0) end
+    return name, callback, description, flags
+end
+
+local function register_function(...)
+    if not loading then
+        error({err = "ERR redis.register_function can only be called on FUNCTION LOAD command"}, 0)
+    end
+    local count = select("#", ...)
+    local first, callback, description, flags = ...
+    local name
+    if count < 1 or count > 2 then
+        error({err = "ERR wrong number of arguments to redis.register_function"}, 0)
+    elseif count == 1 then
+        if type(first) ~= "table" then
+            error({err = "ERR calling redis.register_function with a single argument is only applicable to Lua table "
+                         .. "(representing named arguments)."}, 0)
+        end
+        name, callback, description, flags = read_named(first)
+    else
+        name = text_of(first, "ERR first argument to redis.register_function must be a string")
+        description, flags = nil, nil
+        if type(callback) ~= "function" then
+            error({err = "ERR second argument to redis.register_function must be a function"}, 0)
+        end
+    end
+    if not is_name(name) then
+        error({err = "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one "
+                     .. "character long"}, 0)
+    end
+    if loading[name] then error({err = "ERR Function already exists in the library"}, 0) end
+    loading[name] = {callback, description or false, concat(flags or {}, " ")}
+end
+
+local load_redis = setmetatable({register_function = register_function, log = redis.log}, {__index = refuse_unknown})
+for _, name in next, {"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING", "REDIS_VERSION", "REDIS_VERSION_NUM"} do
+    load_redis[name] = redis[name]
+end
+local load_globals = setmetatable({redis = seal(load_redis)}, {__index = refuse_unknown})
+local library_face = {__index = load_globals, __newindex = refuse_change, __metatable = no_metatable}
+local library_env = setmetatable({}, library_face)
+sealed[library_env] = load_globals
 
 -- --- replies: what a script returns, in RESP ---------------------------------------------------------------------------
 
@@ -310,51 +596,119 @@ end
 
 -- --- running -----------------------------------------------------------------------------------------------------------
 
+-- Where the function that runs is not on the stack any more, because it returns what another one does: the chunk, and
+-- the line on which that is likely.
+local likely_source, likely_line
+
 -- What went wrong and where, seen while the stack still stands: {text, source, line}.
 local function describe(e)
     local level = 2
     local place = getinfo(level, "Sl")
-    if place and place.what == "C" then
+    while place and (place.what == "C" or place.what == "tail" or find(place.source, "^=headrace")) do
         level = level + 1
         place = getinfo(level, "Sl")
     end
-    while place and (place.source == OURS or place.what == "tail") do
-        level = level + 1
-        place = getinfo(level, "Sl")
+    if not place and likely_source then
+        place = {source = likely_source, short_src = sub(likely_source, 2), currentline = likely_line}
     end
     local text
     if type(e) == "userdata" then
-        text = explain(e, true) or "ERR " .. tostring(e)
+        text = e ~= null and explain(e, true) or "ERR " .. tostring(e)
     elseif type(e) == "table" then
         text = rawget(e, "err")
         if type(text) ~= "string" then text = "ERR the script raised a table without an 'err' text" end
     else
-        text = "ERR " .. without_our_place(tostring(e))
+        text = tostring(e)
+        -- One of our functions in the place of one of Lua's: it happened where that was called.
+        local ours = find(text, "^headrace:%d+: ")
+        text = without_our_place(text)
+        if ours and place then text = place.short_src .. ":" .. place.currentline .. ": " .. text end
+        text = "ERR " .. text
     end
     return {text, place and place.source, place and place.currentline}
 end
 
-local function compile(text)
-    return load_text(text, "@user_script")
+-- A chunk of another name: what an error of level 2 points to is then nothing of a script's.
+local enter = loadstring(
+    "local script, keys, arguments = ... if keys then return (script(keys, arguments)) end return (script())",
+    "=headrace_run"
+)
+
+local function compile(text, limit)
+    prepare(limit)
+    arm()
+    local f, e = load_text(text, "@user_script")
+    disarm()
+    if f then return f end
+    return nil, e
 end
 
--- Run a compiled script; returns true and its reply in RESP, or false, what went wrong, and where.
-local function run(script, keys, arguments, resp3)
-    globals.KEYS, globals.ARGV = keys, arguments
+-- What ends each way into Lua, also where memory was too short to end it here.
+local function leave()
+    sethook()
+    globals.KEYS, globals.ARGV = nil, nil
+    loading = nil
+    if collectgarbage("count") > most_kb / 2 then collectgarbage() end
+end
+
+local NO_MEMORY = "ERR not enough memory: the script needs more than lua-memory-limit"
+
+-- What xpcall with `describe` returned: true and the result, or false, what went wrong, and where.
+local function outcome(ok, result)
+    leave()
+    if ok then return true, result end
+    if result == "not enough memory" then return false, NO_MEMORY end
+    if type(result) == "string" then return false, "ERR " .. result end     -- there was no stack left to describe it
+    if result[1] == "ERR not enough memory" then return false, NO_MEMORY end
+    return false, result[1], result[2], result[3]
+end
+
+-- Run a compiled script, or a function, which takes keys and arguments; returns true and its reply in RESP, or false,
+-- what went wrong, and where.
+local function run(script, keys, arguments, resp3, is_function, last_return, limit)
+    prepare(limit)
+    if is_function then
+        likely_source, likely_line = "@user_function", getinfo(script, "S").linedefined
+        library_face.__index, sealed[library_env] = globals, globals
+        globals._G = library_env
+    else
+        likely_source, likely_line = "@user_script", last_return
+        globals.KEYS, globals.ARGV = keys, arguments
+        globals._G = env
+    end
+    reset_cjson()
     sethook(watch_memory_and_clock, "", INSTRUCTIONS)
+    arm()
     local ok, result = xpcall(function()
-        local value = script()
+        local value
+        if is_function then value = enter(script, keys, arguments) else value = enter(script) end
         local out = {}
         write(out, value, resp3, has_booleans(), 1)
         return concat(out)
     end, describe)
-    sethook()
-    globals.KEYS, globals.ARGV = nil, nil
-    if ok then return true, result end
-    if type(result) == "string" then return false, "ERR " .. result end     -- there was no stack left to describe it
-    return false, result[1], result[2], result[3]
+    disarm()
+    return outcome(ok, result)
 end
 
-local function memory() return collectgarbage("count") * 1024 end
+-- Load the code of a library; returns true and its functions, or false and what went wrong, or nil where it is no Lua.
+local function load_library(text, limit)
+    prepare(limit)
+    library_face.__index, sealed[library_env] = load_globals, load_globals
+    likely_source = nil
+    loading = {}
+    local functions = loading
+    sethook(watch_memory_and_clock, "", INSTRUCTIONS)
+    arm()
+    local f, e = load_text(text, "@user_function")
+    local ok, result
+    if f then ok, result = xpcall(setfenv(f, library_env), describe) end
+    disarm()
+    if not f then
+        leave()
+        return nil, e
+    end
+    if ok then result = functions end
+    return outcome(ok, result)
+end
 
-return compile, run, memory
+return compile, run, load_library, leave
