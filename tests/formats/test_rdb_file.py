@@ -20,7 +20,7 @@ from headrace.core.stream_id import StreamID
 from headrace.formats.crc64 import crc64
 from headrace.formats.errors import CorruptPayload, UnsupportedVersion, WrongChecksum
 from headrace.formats.rdb_file import OWN_FIELD, verify_checksum
-from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
+from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from support.rdb_samples import FAR_MS, Key, busy_stream, comparable, sample_keys, written
 
@@ -42,7 +42,7 @@ def entry(type_byte: int, key: bytes, value: bytes) -> bytes:
     return bytes([type_byte]) + string(key) + value
 
 
-def read(data: bytes) -> list[LoadedKey | Skipped]:
+def read(data: bytes) -> list[LoadedKey | LoadedLibrary | Skipped]:
     return list(RdbFileReader(data, now_ms=NOW_MS))
 
 
@@ -241,9 +241,9 @@ def test_data_and_notes_of_modules_are_passed_over_and_told() -> None:
     assert records[2].key == b"k"
 
 
-def test_a_function_library_is_passed_over_and_told() -> None:
-    skipped, _ = read(sealed(b"\xf5", string(b"#!lua name=lib\nreturn"), TEXT))
-    assert str(skipped) == "function library at offset 9: functions do not run here: '#!lua name=lib'"
+def test_a_function_library_is_its_code() -> None:
+    library, _ = read(sealed(b"\xf5", string(b"#!lua name=lib\nreturn"), TEXT))
+    assert library == LoadedLibrary(b"#!lua name=lib\nreturn", 9)
 
 
 def test_an_empty_collection_is_passed_over_and_told() -> None:
@@ -460,7 +460,7 @@ def test_without_a_checksum_damage_gives_keys_or_is_refused() -> None:
             except CorruptPayload:
                 continue
             for record in records:
-                assert isinstance(record, Skipped) or comparable(record.value) is not None
+                assert isinstance(record, LoadedLibrary | Skipped) or comparable(record.value) is not None
 
 
 @given(st.binary(max_size=200))

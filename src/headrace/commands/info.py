@@ -100,12 +100,12 @@ def _memory(engine: Engine) -> Fields:
     yield "used_memory_lua_human", _human(engine.scripts.memory)
     yield "used_memory_scripts_eval", 0
     yield "number_of_cached_scripts", len(engine.scripts)
-    yield "number_of_functions", 0
-    yield "number_of_libraries", 0
-    yield "used_memory_vm_functions", 0
-    yield "used_memory_vm_total", engine.scripts.memory
-    yield "used_memory_vm_total_human", _human(engine.scripts.memory)
-    yield "used_memory_functions", 0
+    yield "number_of_functions", engine.functions.count
+    yield "number_of_libraries", len(engine.functions.libraries)
+    yield "used_memory_vm_functions", engine.functions.memory
+    yield "used_memory_vm_total", engine.scripts.memory + engine.functions.memory
+    yield "used_memory_vm_total_human", _human(engine.scripts.memory + engine.functions.memory)
+    yield "used_memory_functions", sum(len(each.code) for each in engine.functions.libraries.values())
     yield "used_memory_scripts", 0
     yield "used_memory_scripts_human", _human(0)
     yield "maxmemory", limit

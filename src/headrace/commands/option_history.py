@@ -87,7 +87,6 @@ NOT_HERE: Final[dict[str, str]] = {
         "cluster|slaves restore-asking migrate"
     ),
     "replication": "failover psync replconf sync",
-    "functions that stay": "function|dump function|kill function|restore function|stats",
     "modules": "module module|help module|list module|load module|loadex module|unload",
     "looking on": "lolwut memory|malloc-stats memory|stats monitor script|debug",
     "the rest": "lcs sort sort_ro",

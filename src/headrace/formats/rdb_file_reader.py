@@ -62,11 +62,18 @@ class LoadedKey(NamedTuple):
     frequency: int | None
 
 
+class LoadedLibrary(NamedTuple):
+    """A library of functions: its code, and where it stands."""
+
+    code: bytes
+    offset: int
+
+
 class Skipped(NamedTuple):
     """Something of the file that is not loaded."""
 
     kind: str
-    """One of: function library, module data, module value, key metadata, field expiry, expired fields, empty value."""
+    """One of: module data, module value, key metadata, field expiry, expired fields, empty value."""
     db: int
     key: bytes | None
     offset: int
@@ -115,7 +122,7 @@ class RdbFileReader:
         """How many bytes have been read; after the last record, where the file ends and something else may begin."""
         return self._reader.position
 
-    def __iter__(self) -> Iterator[LoadedKey | Skipped]:
+    def __iter__(self) -> Iterator[LoadedKey | LoadedLibrary | Skipped]:
         reader = self._reader
         expires_ms = idle_s = frequency = metadata_at = None
         while True:
@@ -154,7 +161,7 @@ class RdbFileReader:
             else:
                 yield from self._read_between_keys(code, start)
 
-    def _read_between_keys(self, code: int, start: int) -> Iterator[Skipped]:
+    def _read_between_keys(self, code: int, start: int) -> Iterator[LoadedLibrary | Skipped]:
         reader = self._reader
         if code == Opcode.AUX:
             field, value = reader.strings(2)
@@ -169,8 +176,7 @@ class RdbFileReader:
         elif code == Opcode.SLOT_INFO:
             reader.length(), reader.length(), reader.length()
         elif code == Opcode.FUNCTION:
-            title = reader.string().partition(b"\n")[0]
-            yield Skipped("function library", self._db, None, start, f"functions do not run here: {_shown(title)}")
+            yield LoadedLibrary(reader.string(), start)
         elif code == Opcode.MODULE_AUX:
             name = skip_module_aux(reader)
             yield Skipped("module data", self._db, None, start, f"there is no module {name} here")

@@ -63,6 +63,11 @@ class RdbFileWriter:
         self._out.byte(Opcode.AUX)
         self._out.strings((name, value))
 
+    def library(self, code: bytes) -> None:
+        """Write a library of functions; all of them stand before the first database."""
+        self._out.byte(Opcode.FUNCTION)
+        self._out.string(code)
+
     def select(self, db: int, keys: int, expiring: int) -> None:
         """Begin a database, which will have that many keys, and that many of them with an expiry."""
         self._out.byte(Opcode.SELECT)

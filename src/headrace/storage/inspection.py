@@ -23,12 +23,13 @@ from typing import Final, NamedTuple
 from headrace.commands.all import TABLE
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
+from headrace.engine.errors import CommandError
 from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader, Ending, encode, find_command
 from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload, WrongChecksum
 from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, MAGIC, check_sum
-from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
+from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
 from headrace.storage.loading import was_understood
 from headrace.storage.tail import commands_in, groups_inside, readable, shown
 
@@ -113,6 +114,8 @@ class Scratch:
             for count, record in enumerate(reader):
                 if isinstance(record, Skipped):
                     findings.notes.append(str(record))
+                elif isinstance(record, LoadedLibrary):
+                    self._keep_library(record, findings)
                 else:
                     self._keep(record)
                     findings.keys += 1
@@ -131,6 +134,13 @@ class Scratch:
             findings.problems.append(_located(str(error)))
             findings.edits.append(Edit(end - CHECKSUM.size, end, bytes(CHECKSUM.size)))
         return end
+
+    def _keep_library(self, record: LoadedLibrary, findings: Findings) -> None:
+        try:
+            self.engine.functions.load(record.code, replace=True)
+        except CommandError as error:
+            text = f"a library of functions cannot be loaded: {error.text.decode('latin-1')}"
+            findings.problems.append(Problem(record.offset, text))
 
     def _keep(self, record: LoadedKey) -> None:
         if record.db < _DATABASES:

@@ -14,12 +14,12 @@ from time import monotonic
 from typing import Final
 
 from headrace.engine.engine import Engine
-from headrace.engine.errors import NO_SUCH_KEY
+from headrace.engine.errors import NO_SUCH_KEY, CommandError
 from headrace.engine.persistence import Progress
 from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader
 from headrace.formats.errors import CorruptPayload
-from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, Skipped
+from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
@@ -114,6 +114,8 @@ class Loader:
                 if isinstance(record, Skipped):
                     loaded.skipped.append(record)
                     self._warn(len(loaded.skipped), f"Not loaded from {path}: {record}.")
+                elif isinstance(record, LoadedLibrary):
+                    self._load_library(path, record)
                 elif is_base or record.expires_ms is None or record.expires_ms >= now_ms:
                     self._load_key(path, record)
                 else:
@@ -123,6 +125,15 @@ class Loader:
         except CorruptPayload as error:
             raise CannotRecover(f"The snapshot {path} is damaged: {error}. {advice}".rstrip()) from None
         return reader.position
+
+    def _load_library(self, path: Path, record: LoadedLibrary) -> None:
+        try:
+            self._engine.functions.load(record.code, replace=True)
+        except CommandError as error:
+            raise CannotRecover(
+                f"The snapshot {path} has a library of functions at offset {record.offset} that cannot be loaded: "
+                f"{error.text.decode('latin-1')}."
+            ) from None
 
     def _load_key(self, path: Path, record: LoadedKey) -> None:
         if record.db >= len(self._engine.databases):

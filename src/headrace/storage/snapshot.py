@@ -53,6 +53,8 @@ def _write(
     )
     keys = 0
     writer.begin()
+    for library in engine.functions.libraries.values():
+        writer.library(library.code)
     for db in engine.databases:
         if not len(db):
             continue
