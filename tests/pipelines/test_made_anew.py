@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from headrace.pipelines.archive import Archived, archive_streams
 from headrace.pipelines.audit import Audit, audit_archive
-from headrace.pipelines.errors import PipelineError
+from headrace.pipelines.errors import CannotReplay, PipelineError
 from headrace.pipelines.layout import open_archive
+from headrace.pipelines.replay import Replayed, replay_archive
 from support.nasty_streams import FIRST_MS
 from support.spark.frames import url_of
 
@@ -33,6 +34,9 @@ class Lake:
 
     def audit(self) -> Audit:
         return audit_archive(self._spark, self._path, url=self._url)
+
+    def replay(self, key: str) -> Replayed:
+        return replay_archive(self._spark, self._path, url=self._url, to_key=key)
 
     def numbers(self) -> list[int]:
         rows = open_archive(self._spark, self._path, [b"s"]).select("fields").collect()
@@ -67,6 +71,10 @@ def test_each_life_of_a_stream_is_archived_from_its_beginning(
     assert lake.numbers() == list(range(60))
     audit = lake.audit()
     assert (audit.equal, audit.entries, audit.waiting) == (True, 30, 0)
+    with pytest.raises(
+        CannotReplay, match=rf"^the stream 's' was deleted and made anew: the archive has {FIRST_MS}-0 of"
+    ):
+        lake.replay("again")
 
 
 @pytest.fixture

@@ -88,9 +88,14 @@ def test_a_running_query_sees_new_streams_and_survives_a_server_that_restarts(
         until(query, spark, "seen", 80)
         fill(server, "s:2", 21, 25)
         until(query, spark, "seen", 85)
+        server.delete("s:2")
+        for number in range(26, 56):  # more than before, from the smallest IDs on
+            server.xadd("s:2", {"n": number}, id=f"{number}-0")
+        server.xadd("s:2", {"n": 56})
+        until(query, spark, "seen", 116)
         found = rows(spark.table("seen"))
         assert numbers(found, "s:1") == list(range(1, 61))
-        assert numbers(found, "s:2") == list(range(1, 26))
+        assert numbers(found, "s:2") == list(range(1, 57))
     finally:
         query.stop()
 

@@ -14,11 +14,11 @@ unless that is told otherwise.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from headrace.pipelines.checkpoint import committed_marks
+from headrace.pipelines.checkpoint import checkpoint_of, committed_marks
 from headrace.pipelines.errors import explained
 from headrace.pipelines.layout import PARTITIONS, SOURCE_SCHEMA, as_archived
 from headrace.pipelines.lives import Fate
@@ -28,8 +28,6 @@ from headrace.pipelines.trimming import trim_archived
 from headrace.spark.options import DEFAULT_URL
 
 Trim = Literal["nothing", "settled", "archived"]
-
-_CHECKPOINT: Final = "_checkpoint"
 
 
 @dataclass(frozen=True)
@@ -96,8 +94,3 @@ def archive_streams(
         if trim != "nothing":
             remove()
     return Archived(path, ran.entries, ran.batches, trimmed, list(ran.fates))
-
-
-def checkpoint_of(path: str) -> str:
-    """Return where an archive keeps its checkpoint, unless it is told otherwise."""
-    return f"{path.rstrip('/')}/{_CHECKPOINT}"

@@ -18,15 +18,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
-from headrace.pipelines.archive import checkpoint_of
 from headrace.pipelines.asking import connect
-from headrace.pipelines.checkpoint import committed_marks
-from headrace.pipelines.errors import PipelineError, explained
+from headrace.pipelines.checkpoint import marks_beside
+from headrace.pipelines.errors import explained
 from headrace.pipelines.key_names import keys_option, matching_keys
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
 from headrace.pipelines.running import Progress, Watch, ignore
@@ -135,7 +133,7 @@ def audit_archive(
         low, high = id_range(start, end)
         between = (low or MIN_ID, high or MAX_ID)
         archive = _within(open_archive(spark, path), *between)
-        marks = _marks(spark, checkpoint, checkpoint_of(path))
+        marks = marks_beside(spark, path, checkpoint)
         archived = _extents(archive)
         kept = _look_up(url, keys, archived, marks)
         scopes = [
@@ -168,16 +166,6 @@ def audit_archive(
 
 
 # --- what there is to compare ----------------------------------------------------------------------------------------
-
-
-def _marks(spark: SparkSession, given: str | None, usual: str) -> dict[Place, Mark]:
-    """Return how far each stream is archived; nothing where the archive came without its checkpoint."""
-    try:
-        return committed_marks(spark, given or usual)
-    except AnalysisException:
-        if given is not None:
-            raise PipelineError(f"there is no checkpoint at {given!r}") from None
-        return {}
 
 
 def _extents(archive: DataFrame) -> dict[bytes, tuple[StreamID, StreamID]]:

@@ -9,11 +9,13 @@ What counts is the greatest batch that both have. The files are read through Spa
 import json
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from headrace.pipelines.errors import PipelineError
 from headrace.spark.offsets import Mark, Place, from_json
 
+_CHECKPOINT: Final = "_checkpoint"
 _NO_OFFSET: Final = "-"
 
 
@@ -31,6 +33,21 @@ def committed_marks(spark: SparkSession, checkpoint: str) -> dict[Place, Mark]:
         if line.strip() != _NO_OFFSET:
             marks.update(from_json(json.loads(line)))
     return marks
+
+
+def marks_beside(spark: SparkSession, path: str, given: str | None = None) -> dict[Place, Mark]:
+    """Return the marks of an archive; nothing where it came without its checkpoint, unless one is `given`."""
+    try:
+        return committed_marks(spark, given or checkpoint_of(path))
+    except AnalysisException:
+        if given is not None:
+            raise PipelineError(f"there is no checkpoint at {given!r}") from None
+        return {}
+
+
+def checkpoint_of(path: str) -> str:
+    """Return where an archive keeps its checkpoint, unless it is told otherwise."""
+    return f"{path.rstrip('/')}/{_CHECKPOINT}"
 
 
 def read_texts(spark: SparkSession, checkpoint: str, *kinds: str) -> dict[tuple[str, int], str]:

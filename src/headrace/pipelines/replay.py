@@ -6,7 +6,8 @@
     speed 10    a step for each half second: what came within 5 s in its time, and comes when it is due
 
 IDs only rise. So that a run that was stopped can be started again, what the target has already is left out, after a
-look whether it really has it: one that has other entries behind the first to be replayed is refused.
+look whether it really has it: one that has other entries behind the first to be replayed is refused. So is a stream
+that the archive has an ID of twice, because it was deleted and made anew: no stream can hold both.
 """
 
 import time
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headrace.pipelines.asking import connect
+from headrace.pipelines.checkpoint import marks_beside
 from headrace.pipelines.errors import CannotReplay, PipelineError, explained
 from headrace.pipelines.key_names import keys_option, matching_keys
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
@@ -88,12 +90,31 @@ def replay_archive(
             raise PipelineError(
                 f"{len(streams)} streams cannot all be called {to_key!r}: name one of them, or a prefix"
             )
+        renewed = _renewed(spark, path)
+        _refuse_two_lives(archive, [key for key in streams if key in renewed])
         targets = _targets(url, {key: (to_key or "").encode() or prefix.encode() + key for key in streams})
         entries = _with_targets(spark, archive, targets)
         skipped = _already_there(spark, entries, targets, url)
         rest = entries.where(f.col("order") > f.col("after"))
         done = _write(rest, url, speed, step_entries, watch)
     return Replayed(done, skipped, [shown_key(target.key) for target in targets.values()])
+
+
+def _renewed(spark: SparkSession, path: str) -> set[bytes]:
+    """Return the streams that were made anew while they were archived."""
+    return {key for (_, key), mark in marks_beside(spark, path).items() if mark.life}
+
+
+def _refuse_two_lives(archive: DataFrame, streams: list[bytes]) -> None:
+    if not streams:
+        return
+    mine = archive.where(f.col("stream").isin([f.lit(key) for key in streams]))
+    for row in mine.groupBy("stream", "id", "order").count().where("count > 1").orderBy("order").limit(1).collect():
+        key = shown_key(bytes(row["stream"]))
+        raise CannotReplay(
+            f"the stream {key!r} was deleted and made anew: the archive has {row['id']} of it {row['count']} times; "
+            "replay a range of time without it, or other streams"
+        )
 
 
 def _targets(url: str, names: dict[bytes, bytes]) -> dict[bytes, _Target]:
