@@ -152,10 +152,6 @@ def test_setinfo_refuses_what_would_break_a_line(wire: RawClient) -> None:
     assert wire.run("CLIENT", "SETINFO", "NONSENSE", "a") == b"-ERR Unrecognized option 'NONSENSE'\r\n"
 
 
-def test_tracking_is_refused_clearly(wire: RawClient) -> None:
-    assert wire.run("CLIENT", "TRACKING", "ON") == b"-ERR client tracking is not supported by this server\r\n"
-
-
 # --- KILL ----------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from headrace.engine.client_line import describe
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 from headrace.engine.pausing import pause, unpause
+from headrace.engine.tracking import Tracked
 from headrace.engine.waiting import LOGIN
 from headrace.engine.waking import release
 
@@ -70,7 +71,9 @@ def client_setinfo(call: Call) -> None:
 
 
 def _line_of(call: Call, client: Client) -> bytes:
-    return describe(client, call.engine.steady_now_ms, sum(map(len, call.argv)) if client is call.client else 0)
+    return describe(
+        call.engine, client, call.engine.steady_now_ms, sum(map(len, call.argv)) if client is call.client else 0
+    )
 
 
 @command("client|info", arity=2, flags=_PLAIN, since="6.2.0", group="connection")
@@ -287,7 +290,7 @@ def client_no_touch(call: Call) -> None:
     call.reply.ok()
 
 
-# --- tracking, which this server does not do --------------------------------------------------------------------
+# --- tracking: being told of keys that change --------------------------------------------------------------------
 
 
 @command(
@@ -298,37 +301,103 @@ def client_no_touch(call: Call) -> None:
     group="connection",
 )
 def client_tracking(call: Call) -> None:
-    """Leave tracking off; nothing is told about keys that a client may have cached."""
+    """Tell this connection, or the one of REDIRECT, when a key that it has read changes, so that it can cache keys.
+
+    With BCAST, of all keys, or those with a PREFIX, whether read or not. OPTIN and OPTOUT let CLIENT CACHING decide
+    what is remembered, and NOLOOP leaves out what this connection itself changes.
+    """
+    wanted = _read_tracking(call)
     if _switch(call, 2):
-        raise CommandError(b"ERR client tracking is not supported by this server")
+        call.engine.tracker.enable(call.client, wanted)
+    else:
+        call.engine.tracker.disable(call.client)
     call.reply.ok()
 
 
+def _read_tracking(call: Call) -> Tracked:
+    wanted = Tracked()
+    at = 3
+    while at < call.argc:
+        option = call.argv[at].lower()
+        if option == b"redirect" and at + 1 < call.argc:
+            at += 1
+            if wanted.redirect:
+                raise CommandError(b"ERR A client can only redirect to a single other client")
+            wanted.redirect = call.integer(at)
+            if wanted.redirect not in call.engine.clients:
+                raise CommandError(b"ERR The client ID you want redirect to does not exist")
+        elif option == b"prefix" and at + 1 < call.argc:
+            at += 1
+            wanted.prefixes.append(call.argv[at])
+        elif option == b"bcast":
+            wanted.broadcast = True
+        elif option == b"optin":
+            wanted.opt_in = True
+        elif option == b"optout":
+            wanted.opt_out = True
+        elif option == b"noloop":
+            wanted.no_loop = True
+        else:
+            raise CommandError(SYNTAX)
+        at += 1
+    return wanted
+
+
 @command("client|caching YES|NO", arity=3, flags=_PLAIN, since="6.0.0", group="connection")
-def client_caching(_: Call) -> None:
-    """Refuse, as wherever tracking is off."""
-    raise CommandError(
-        b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-    )
+def client_caching(call: Call) -> None:
+    """Remember the keys of the next command (OPTIN), or do not (OPTOUT)."""
+    tracked = call.engine.tracker.clients.get(call.client)
+    if tracked is None:
+        raise CommandError(
+            b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "
+            b"enabled"
+        )
+    word = call.argv[2].lower()
+    if word not in (b"yes", b"no"):
+        raise CommandError(SYNTAX)
+    if word == b"yes" and not tracked.opt_in:
+        raise CommandError(b"ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+    if word == b"no" and not tracked.opt_out:
+        raise CommandError(b"ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+    tracked.caching = True
+    call.reply.ok()
 
 
 @command("client|trackinginfo", arity=2, flags=_PLAIN, since="6.2.0", group="connection")
 def client_trackinginfo(call: Call) -> None:
-    """Reply how this connection is tracked: it is not."""
+    """Reply how this connection is tracked: flags, who is told instead, and prefixes."""
+    tracked = call.engine.tracker.clients.get(call.client)
+    flags = [b"off"]
+    if tracked is not None:
+        given = (
+            (b"bcast", tracked.broadcast),
+            (b"optin", tracked.opt_in),
+            (b"caching-yes", tracked.opt_in and tracked.caching),
+            (b"optout", tracked.opt_out),
+            (b"caching-no", tracked.opt_out and tracked.caching),
+            (b"noloop", tracked.no_loop),
+            (b"broken_redirect", tracked.broken),
+        )
+        flags = [b"on", *(flag for flag, is_given in given if is_given)]
+    prefixes = sorted(tracked.prefixes) if tracked is not None else []
     call.reply.map(3)
     call.reply.bulk(b"flags")
-    call.reply.set(1)
-    call.reply.bulk(b"off")
+    call.reply.set(len(flags))
+    for flag in flags:
+        call.reply.bulk(flag)
     call.reply.bulk(b"redirect")
-    call.reply.integer(-1)
+    call.reply.integer(tracked.redirect if tracked is not None else -1)
     call.reply.bulk(b"prefixes")
-    call.reply.array(0)
+    call.reply.array(len(prefixes))
+    for prefix in prefixes:
+        call.reply.bulk(prefix)
 
 
 @command("client|getredir", arity=2, flags=_PLAIN, since="6.0.0", group="connection")
 def client_getredir(call: Call) -> None:
-    """Reply where notes on cached keys go: -1, as wherever tracking is off."""
-    call.reply.integer(-1)
+    """Reply who is told of changed keys instead: a connection's number, 0 for nobody, or -1 where tracking is off."""
+    tracked = call.engine.tracker.clients.get(call.client)
+    call.reply.integer(tracked.redirect if tracked is not None else -1)
 
 
 @command("client|help", arity=2, flags=Flag.LOADING | Flag.STALE, since="5.0.0", group="connection")

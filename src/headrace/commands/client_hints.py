@@ -89,6 +89,7 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"sinterstore": (_CHANGED, _SHOWN),
     b"sismember": (_UNREAD,),
     b"smove": (_TAKEN_AND_SHOWN, _ADDED_TO),
+    b"sort": (_SHOWN, _OVERWRITTEN),
     b"spop": (_TAKEN_AND_SHOWN,),
     b"spublish": (NOT_KEY,),
     b"srem": (_TAKEN_FROM,),
@@ -150,6 +151,9 @@ _KEY_NUMBERS: Final[dict[bytes, int]] = {
     b"zunion": 1,
     b"zunionstore": 2,
 }
+
+# Keys that no rule finds, because a pattern names them or their word may stand anywhere.
+_UNPLACED_KEYS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {b"sort": (_SHOWN, _OVERWRITTEN), b"sort_ro": (_SHOWN,)}
 
 _VARIES = "nondeterministic_output"
 _ANY_ORDER = "nondeterministic_output_order"
@@ -257,6 +261,11 @@ def key_access(command: Command) -> tuple[KeyAccess, ...]:
     if command.keys is None and command.find_keys is None:
         return ()
     return _KEY_ACCESS.get(command.name, (_CHANGED if command.flags & Flag.WRITE else _SHOWN,))
+
+
+def unplaced_keys(command: Command) -> tuple[KeyAccess, ...]:
+    """Tell how keys are treated that no rule finds; they follow one that has its place."""
+    return _UNPLACED_KEYS.get(command.name, ())
 
 
 def key_word(command: Command) -> tuple[bytes, int] | None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_number, key_word, tips_of
+from headrace.commands.client_hints import NOT_KEY, KeyAccess, key_access, key_number, key_word, tips_of, unplaced_keys
 from headrace.commands.help import reply_help
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.commands.table import TABLE, command
@@ -118,11 +118,12 @@ def _reply_words(reply: ReplyWriter, words: list[bytes]) -> None:
 
 def _reply_key_specs(reply: ReplyWriter, command: Command) -> None:
     """Where keys are found, and how they are treated: one entry for all keys, or one for each and for the rest."""
-    accesses = key_access(command)
+    unplaced = unplaced_keys(command)
+    accesses = key_access(command)[: 1 if unplaced else None]
     word = key_word(command)
     numbered = key_number(command)
     first, last, step = command.keys or (0, 0, 0)
-    reply.set(len(accesses))
+    reply.set(len(accesses) + len(unplaced))
     for i, access in enumerate(accesses):
         is_last = i == len(accesses) - 1
         index = first + i * step
@@ -140,6 +141,13 @@ def _reply_key_specs(reply: ReplyWriter, command: Command) -> None:
         to_last = 0 if not is_last else last - index if last >= 0 else last
         _reply_spec(reply, b"begin_search", b"index", {b"index": index})
         _reply_spec(reply, b"find_keys", b"range", {b"lastkey": to_last, b"keystep": step, b"limit": 0})
+
+    for access in unplaced:
+        reply.map(3)
+        reply.bulk(b"flags")
+        _reply_words(reply, [flag.encode() for flag in access])
+        _reply_spec(reply, b"begin_search", b"unknown", {})
+        _reply_spec(reply, b"find_keys", b"unknown", {})
 
 
 def _reply_spec(reply: ReplyWriter, part: bytes, kind: bytes, spec: dict[bytes, int | bytes]) -> None:

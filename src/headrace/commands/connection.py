@@ -74,11 +74,13 @@ def quit_(call: Call) -> None:
 def reset(call: Call) -> None:
     """Make the connection like a new one: no transaction, nothing watched or listened to, no name, database 0, RESP2.
 
+    It monitors nothing and is told of no keys any more.
     A client that had to authenticate has to do so again.
     """
     client = call.client
     client.discard_transaction()
     call.engine.exchange.leave(client)
+    call.engine.stop_attending(client)
     client.db = call.engine.databases[0]
     client.name = b""
     client.no_evict = client.no_touch = False

@@ -39,7 +39,7 @@ def _run(call: Call, *, read_only: bool) -> None:
 @command(
     "fcall function numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=RUNS,
+    flags=RUNS | Flag.MAY_REPLICATE,
     find_keys=numbered_keys(2),
     since="7.0.0",
     group="scripting",

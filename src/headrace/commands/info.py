@@ -74,7 +74,7 @@ def _clients(engine: Engine) -> Fields:
     yield "cluster_connections", 0
     yield "maxclients", engine.config["maxclients"]
     yield "blocked_clients", len(engine.waiting.clients) + len(engine.postponed)
-    yield "tracking_clients", 0
+    yield "tracking_clients", len(engine.tracker.clients)
     yield "pubsub_clients", sum(client.subscribed for client in engine.clients.values())
     yield "watching_clients", len(watching)
     yield "clients_in_timeout_table", engine.waiting.timed
@@ -150,6 +150,9 @@ def _stats(engine: Engine) -> Fields:
     yield "evicted_keys", 0
     yield "evicted_clients", 0
     yield "evicted_scripts", engine.scripts.evicted
+    yield "tracking_total_keys", len(engine.tracker.keys)
+    yield "tracking_total_items", engine.tracker.items
+    yield "tracking_total_prefixes", engine.tracker.prefixes
     yield "keyspace_hits", stats.hits
     yield "keyspace_misses", stats.misses
     yield "pubsub_channels", len(engine.exchange.listeners[Kind.CHANNEL])

@@ -130,6 +130,8 @@ def _empty(call: Call, databases: list[Database]) -> None:
             call.engine.signal_key(db, key)
         call.changed(len(db))
         call.engine.freeing.discard_keys(db.clear(), beside=beside)
+    if call.engine.attended:
+        call.engine.tracker.invalidate_all()
     call.emit(call.argv)
     call.reply.ok()
 

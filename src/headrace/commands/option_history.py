@@ -88,8 +88,8 @@ NOT_HERE: Final[dict[str, str]] = {
     ),
     "replication": "failover psync replconf sync",
     "modules": "module module|help module|list module|load module|loadex module|unload",
-    "looking on": "lolwut memory|malloc-stats memory|stats monitor script|debug",
-    "the rest": "lcs sort sort_ro",
+    "looking on": "lolwut memory|malloc-stats memory|stats script|debug",
+    "the rest": "lcs",
 }
 
 # What came after 7.0 and is not here; of module commands, what their names begin with.
@@ -117,4 +117,4 @@ NOT_HERE_LATER: Final[dict[str, str]] = {
 OPTIONS_NOT_HERE: Final[dict[str, tuple[str, ...]]] = {"set": ("IFDEQ", "IFDNE")}
 
 # Commands that are answered with a sentence which says that they cannot be used here.
-ROWS_REFUSED: Final = ("client|tracking", "fcall", "fcall_ro", "function|load")
+ROWS_REFUSED: Final[tuple[str, ...]] = ()

@@ -42,7 +42,7 @@ def _run(call: Call, *, by_text: bool, read_only: bool) -> None:
 @command(
     "eval script numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=RUNS,
+    flags=RUNS | Flag.MAY_REPLICATE,
     find_keys=numbered_keys(2),
     since="2.6.0",
     group="scripting",
@@ -55,7 +55,7 @@ def eval_(call: Call) -> None:
 @command(
     "evalsha sha1 numkeys [key [key ...]] [arg [arg ...]]",
     arity=-3,
-    flags=RUNS,
+    flags=RUNS | Flag.MAY_REPLICATE,
     find_keys=numbered_keys(2),
     since="2.6.0",
     group="scripting",

@@ -63,6 +63,9 @@ def watch(call: Call) -> None:
     if call.client.queue is not None:
         raise CommandError(b"ERR WATCH inside MULTI is not allowed")
     for key in call.argv[1:]:
+        # One whose time has already come is as good as gone: that it goes is no change.
+        if call.db.expires.get(key, call.now_ms) < call.now_ms and not call.engine.paused_until:
+            call.engine.expire_now(call.db, key)
         call.client.watch(key)
     call.reply.ok()
 

@@ -122,6 +122,11 @@ class Selector:
         """Whether it allows everything."""
         return self.spared_none and self.every_key and self.every_channel
 
+    @property
+    def reads_every_key(self) -> bool:
+        """Whether it lets every key be read."""
+        return self.every_key or bool(self.keys.get(b"*", Access(0)) & Access.READ)
+
     def copy(self) -> "Selector":
         """Return one that changes on its own."""
         return Selector(
@@ -140,7 +145,7 @@ class Selector:
 
     def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
         """Say why a command is not allowed, or None."""
-        if not self._allows_command(command, argv):
+        if not self.allows_command(command, argv):
             return Denial(Reason.COMMAND, 0, command.name)
         if not self.every_key and command.access and "not_key" not in command.access[0]:
             for at, key in enumerate(command.keys_in(argv)):
@@ -161,7 +166,8 @@ class Selector:
             and (self.every_channel or command.name not in _CHANNELS)
         )
 
-    def _allows_command(self, command: Command, argv: list[bytes]) -> bool:
+    def allows_command(self, command: Command, argv: list[bytes]) -> bool:
+        """Tell whether it allows a command, whatever its keys."""
         if self.spared_none or command.name in self.commands or command.flags & Flag.NO_AUTH:
             return True
         allowed = self.first_arguments.get(command.name, ())
@@ -334,9 +340,9 @@ _SELECTOR_WORDS: Final[dict[bytes, Callable[[Selector, Table], None]]] = {
 
 
 class User:
-    """Who may do what; `listens` is whether a new selector allows every channel (`acl-pubsub-default`)."""
+    """Who may do what; `listens` tells whether a new selector allows every channel (`acl-pubsub-default`)."""
 
-    def __init__(self, name: bytes, table: Table, *, listens: bool) -> None:
+    def __init__(self, name: bytes, table: Table, *, listens: Callable[[], bool]) -> None:
         self.name = name
         self._table = table
         self._listens = listens
@@ -344,7 +350,7 @@ class User:
         self.no_password = False
         self.sanitizes = True
         self.passwords: dict[bytes, None] = {}  # SHA-256, in hexadecimal
-        self.selectors = [Selector(every_channel=listens)]
+        self.selectors = [Selector(every_channel=listens())]
         self._update()
 
     def copy(self) -> "User":
@@ -391,6 +397,10 @@ class User:
         """Tell whether the user may listen to a channel or pattern."""
         return any(selector.allows_channel(channel, as_pattern=as_pattern) for selector in self.selectors)
 
+    def allows_every_key(self, command: Command, argv: list[bytes]) -> bool:
+        """Tell whether the user may run a command on any key."""
+        return any(each.reads_every_key and each.allows_command(command, argv) for each in self.selectors)
+
     def accepts(self, password: bytes) -> bool:
         """Tell whether the password is one of the user's, in a time that does not depend on how nearly it is."""
         digest = sha256(password).hexdigest().encode()
@@ -419,7 +429,7 @@ class User:
             if self.passwords.pop(self._digest(b">" if mark == b"<" else mark, text), 0) == 0:
                 raise BadRule(_NO_SUCH_PASSWORD)
         elif mark == b"(" and rule.endswith(b")"):
-            selector = Selector(every_channel=self._listens)
+            selector = Selector(every_channel=self._listens())
             for inner in rule[1:-1].split():
                 selector.apply(self._table, inner)
             self.selectors.append(selector)

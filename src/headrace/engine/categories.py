@@ -28,7 +28,7 @@ _GROUP_CATEGORY: Final = {
     "string": "string",
     "transactions": "transaction",
 }
-# Of the group "server", but about connections or keys.
+# Of the groups "server" and "generic", but about connections, keys or collections.
 _OTHER_CATEGORY: Final = {
     b"command": "connection",
     b"copy": "keyspace",
@@ -37,6 +37,8 @@ _OTHER_CATEGORY: Final = {
     b"flushdb": "keyspace",
     b"readonly": "connection",
     b"readwrite": "connection",
+    b"sort": "list",
+    b"sort_ro": "list",
     b"swapdb": "keyspace",
     b"wait": "connection",
 }
@@ -48,6 +50,8 @@ _MORE_CATEGORIES: Final = {
     b"lastsave": {"admin", "dangerous"},
     b"restore": {"dangerous"},
     b"role": {"admin", "dangerous"},
+    b"sort": {"set", "sortedset", "dangerous"},
+    b"sort_ro": {"set", "sortedset", "dangerous"},
     b"swapdb": {"dangerous"},
 }
 

@@ -56,6 +56,7 @@ cdef class Client:
     cdef public bint executing          # inside EXEC
 
     cdef public Wait wait               # None: not blocked
+    cdef public uint64_t blocked_ns     # how long its command ran before it blocked
     cdef public bint retrying           # running its command again after a wake-up
     cdef public uint64_t awaited_position       # of the effects that WAITAOF waits for
 

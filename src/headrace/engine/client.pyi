@@ -65,6 +65,7 @@ class Client:
     watch_failed: bool
     executing: bool
     wait: Wait | None
+    blocked_ns: int
     retrying: bool
     awaited_position: int
     def __new__(cls, id: int, db: Database, channel: Channel, steady_ms: int) -> Client: ...

@@ -1,17 +1,25 @@
 """A connection in one line: what it is, does and costs, as CLIENT LIST and ACL LOG show it."""
 
+from typing import TYPE_CHECKING
+
 from headrace.engine.client import Client
 from headrace.engine.pubsub import Kind, held_by
 
+if TYPE_CHECKING:
+    from headrace.engine.engine import Engine
 
-def _flags_of(client: Client) -> str:
-    flags = ""
+
+def _flags_of(engine: "Engine", client: Client) -> str:
+    tracked = engine.tracker.clients.get(client)
+    flags = "O" if client in engine.monitors.clients else ""
     if client.subscribed:
         flags += "P"
     if client.queue is not None:
         flags += "x"
     if client.wait is not None or client.postponed is not None:
         flags += "b"
+    if tracked is not None:
+        flags += "t" + "R" * tracked.broken + "B" * tracked.broadcast
     if client.watch_failed:
         flags += "d"
     if client.closing:
@@ -25,9 +33,10 @@ def _flags_of(client: Client) -> str:
     return flags or "N"
 
 
-def describe(client: Client, steady_ms: int, argument_bytes: int) -> bytes:
+def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: int) -> bytes:
     """Describe a connection; `argument_bytes` are those of the command that it runs."""
     figures = client.channel.figures()
+    tracked = engine.tracker.clients.get(client)
     queued = client.queue or []
     queued_bytes = sum(len(argument) for _, argv in queued for argument in argv)
     written = client.reply.written()
@@ -40,7 +49,7 @@ def describe(client: Client, steady_ms: int, argument_bytes: int) -> bytes:
         "name": client.name.decode(),
         "age": max(steady_ms - client.created_ms, 0) // 1000,
         "idle": max(steady_ms - client.active_ms, 0) // 1000,
-        "flags": _flags_of(client),
+        "flags": _flags_of(engine, client),
         "db": client.db.number,
         "sub": len(held_by(client, Kind.CHANNEL)),
         "psub": len(held_by(client, Kind.PATTERN)),
@@ -60,7 +69,7 @@ def describe(client: Client, steady_ms: int, argument_bytes: int) -> bytes:
         "events": "rw" if figures.unsent else "r",
         "cmd": client.last_command.decode(),
         "user": client.user.name.decode(errors="surrogateescape"),
-        "redir": -1,
+        "redir": tracked.redirect if tracked is not None else -1,
         "resp": client.reply.protocol,
         "lib-name": client.library_name.decode(),
         "lib-ver": client.library_version.decode(),

@@ -152,6 +152,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="slowlog-entry-max-string-len", default=128),
     YesNo(name="latency-tracking", default=True),
     Percentiles(name="latency-tracking-info-percentiles", default=(50.0, 99.0, 99.9)),
+    Integer(name="tracking-table-max-keys", default=1000000, most=LONG_MAX),
     Integer(name="latency-monitor-threshold", default=0, most=LONG_MAX),
     Integer(name="busy-reply-threshold", default=5000, most=LONG_MAX, alias="lua-time-limit"),
     Memory(name="lua-memory-limit", default=512 * MEGABYTE),

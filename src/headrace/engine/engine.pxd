@@ -41,6 +41,9 @@ cdef class Engine:
     cdef list unflushed                 # clients with replies
     cdef bint flush_due                 # the host was asked to call flush_clients
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
+    cdef public bint attended           # somebody monitors commands or is told of changed keys
+    cdef readonly object monitors       # who sees every command
+    cdef readonly object tracker        # who is told which keys have changed
     cdef readonly object exchange       # who listens to what is published
     cdef readonly object users          # who may do what
     cdef readonly object script_host    # what runs scripts and functions
@@ -78,6 +81,8 @@ cdef class Engine:
     cdef Command find_effect(self, Client client, list argv)
     cdef bint is_paused(self) noexcept
     cdef int settle_effects(self) except -1
+    cdef int attend_before(self, Client client, Command command, list argv) except -1
+    cdef int attend_after(self, Client client, Command command, list argv) except -1
     cpdef int push(self, Client client, bytes message) except -1
     cdef int deliver_pushes(self) except -1
     cpdef int note_unflushed(self, Client client) except -1

@@ -11,12 +11,14 @@ from headrace.engine.functions import Functions
 from headrace.engine.keyspace import Database
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.long_runs import LongRun, LongRuns
+from headrace.engine.monitoring import Monitors
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.script_host import ScriptHost
 from headrace.engine.scripts import Scripts
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
+from headrace.engine.tracking import Tracker
 from headrace.engine.users import Users
 from headrace.engine.waiting import WaitingRoom
 
@@ -28,6 +30,7 @@ class Engine:
     failure_hook: Callable[[bytes, Exception], None]
     effect_sink: Callable[[list[tuple[int, list[bytes]]]], object] | None
     loading: bool
+    attended: bool
     over_memory: bool
     write_refusal: bytes | None
     paused_until: int
@@ -89,6 +92,12 @@ class Engine:
     @property
     def loader(self) -> Client | None: ...
     def unix_ms(self) -> int: ...
+    def unix_us(self) -> int: ...
+    def stop_attending(self, client: Client) -> None: ...
+    @property
+    def monitors(self) -> Monitors: ...
+    @property
+    def tracker(self) -> Tracker: ...
     def steady_ms(self) -> int: ...
     def begin_loading(self) -> Client: ...
     def load_key(self, number: int, key: bytes, value: object, expires_ms: int | None, idle_s: int | None) -> None: ...

@@ -24,7 +24,8 @@ from headrace.core.stream cimport Stream
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.command cimport (
-    ALLOW_BUSY, DENY_OOM, FAST, IN_MULTI, LENGTHY, LOADING, NO_MULTI, PROTECTED, READ, SKIP_SLOWLOG, WRITE, count_call,
+    ALLOW_BUSY, DENY_OOM, FAST, IN_MULTI, LENGTHY, LOADING, NO_MULTI, PROTECTED, READ, SKIP_MONITOR,
+    SKIP_SLOWLOG, WRITE, count_call,
 )
 from headrace.engine.notifications cimport (
     EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
@@ -34,6 +35,7 @@ from headrace.engine.waking cimport ring, serve_waiting
 
 import traceback
 from secrets import token_hex
+from time import time_ns
 
 from headrace.engine.channel import CLOSED
 from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
@@ -42,11 +44,13 @@ from headrace.engine.errors import (
 )
 from headrace.engine.freeing import Freeing
 from headrace.engine.latency import LatencyMonitor
+from headrace.engine.monitoring import Monitors
 from headrace.engine.notifications import NO_READERS, READERS
 from headrace.engine.pausing import must_wait
 from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.staging import Staging
+from headrace.engine.tracking import Tracker
 from headrace.engine.values import kind_of
 from headrace.engine.waiting import WaitingRoom
 
@@ -88,6 +92,8 @@ cdef class Engine:
         self.unflushed = []
         self.pushes = []
         self.exchange = Exchange(self.push)
+        self.monitors = Monitors(self)
+        self.tracker = Tracker(self)
         self.staging = Staging()
         self.freeing = Freeing(config)
         # Imported here, for rules and scripts are about commands, which this module declares.
@@ -150,6 +156,10 @@ cdef class Engine:
         self.wall_offset_ns = now_ms * 1000000 + 500000 - <int64_t>self.clock_ns
         self.now_ms = now_ms
         self.steady_now_ms = self.clock_ns // 1000000 if self.steady_clock is None else self.steady_clock()
+
+    def unix_us(self) -> int:
+        """Return the time in microseconds, as the lines of MONITOR have it."""
+        return time_ns() // 1000 if self.clock is None else self.clock() * 1000
 
     cpdef int64_t unix_ms(self):
         return wall_ms() if self.clock is None else self.clock()
@@ -215,8 +225,16 @@ cdef class Engine:
         client.postponed = None
         client.discard_transaction()
         self.exchange.leave(client)
+        if self.attended:
+            self.stop_attending(client)
         self.clients.pop(client.id, None)
         client.channel = CLOSED         # which knows the client: the two must not keep each other
+
+    def stop_attending(self, client: Client) -> None:
+        """Show a client no more commands, and tell it of no more keys."""
+        self.monitors.remove(client)
+        self.tracker.disable(client)
+        self.attended = bool(self.monitors.clients or self.tracker.clients)
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -231,6 +249,8 @@ cdef class Engine:
             self.execute_muted(client, argv)
         else:
             self.dispatch(client, argv)
+        if self.attended:
+            self.tracker.end_command(client)
         if self.pushes:
             self.deliver_pushes()
         if self.ready and self.busy is None:
@@ -266,7 +286,7 @@ cdef class Engine:
         if self.steady_clock is None:
             self.steady_now_ms = self.clock_ns // 1000000
         client.active_ms = self.steady_now_ms
-        if self.paused_until and must_wait(self, client, command):
+        if self.paused_until and must_wait(self, client, command, argv):
             client.postponed = argv
             self.postponed[client] = None
             return 0
@@ -434,6 +454,8 @@ cdef class Engine:
         self.writing = command.flags & WRITE
         if self.event_classes & KEY_MISS:
             self.minds_misses = self.reads(command)
+        if self.attended:
+            self.attend_before(client, command, argv)
         self.depth += 1
         try:
             command.handler(call)
@@ -453,16 +475,20 @@ cdef class Engine:
             self.failure_hook(command.name, bug)
         finally:
             self.depth -= 1
+        if self.attended:
+            self.attend_after(client, command, argv)
         # Fewer changes than before: a snapshot was written, or loaded, which is no effect.
         if self.dirty > dirty and not call.explicit_effects and self.effect_sink is not None:
             self.effects.append((call.db.number, argv))
         if self.depth == 0 and self.effects:
             self.settle_effects()
         if client.wait is not wait or client is self.loader:
-            return 0                    # it waits, and is counted when it is served; or it ran, and was, before
+            if client.wait is not None:         # it is counted when its wait is over
+                client.blocked_ns = monotonic_ns() - began + (client.blocked_ns if wait is not None else 0)
+            return 0
         self.clock_ns = monotonic_ns()
         took = self.clock_ns - began
-        count_call(command, took)
+        count_call(command, took if wait is None else took + client.blocked_ns)
         if client.reply.errors != errors:
             command.failed += 1
         self.stats.commands += 1
@@ -472,6 +498,28 @@ cdef class Engine:
         if took >= self.spike_ns:
             kind = b"fast-command" if command.flags & FAST else b"command"
             self.latency.add(kind, took // 1000000, self.now_ms // 1000)
+        return 0
+
+    cdef int attend_before(self, Client client, Command command, list argv) except -1:
+        """Show a script before the commands that it runs."""
+        if self.depth == 0:
+            self.tracker.current = client
+        if command.flags & SKIP_MONITOR and self.monitors.clients and not client.retrying:
+            self.monitors.show(client, command, argv)
+        return 0
+
+    cdef int attend_after(self, Client client, Command command, list argv) except -1:
+        """Show a command to those who monitor, and remember what a tracked client has read."""
+        if self.monitors.clients and not command.flags & SKIP_MONITOR and not client.retrying:
+            self.depth += 1                     # the lines come behind the reply
+            try:
+                self.monitors.show(client, command, argv)
+            finally:
+                self.depth -= 1
+        if command.flags & READ and self.tracker.clients:
+            self.tracker.remember(client, command, argv)
+        if self.depth == 0:
+            self.tracker.current = None
         return 0
 
     def expire_watched(self, client: Client) -> None:
@@ -604,6 +652,8 @@ cdef class Engine:
         if db.watchers and key in db.watchers:
             for client in db.watchers[key]:
                 client.watch_failed = True
+        if self.attended:
+            self.tracker.invalidate(key)
         return 0
 
     cpdef int signal_key(self, Database db, bytes key) except -1:
@@ -627,6 +677,8 @@ cdef class Engine:
                 for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
                     self.expire_now(db, key)
                 self.expire_messages(db)
+        if self.attended:
+            self.tracker.limit(self.config["tracking-table-max-keys"])
         if self.staging.batches:
             self.staging.expire(self.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
         if self.ready:
@@ -678,6 +730,8 @@ cdef class Engine:
         """Let every client that has replies send them."""
         cdef Client client
         self.flush_due = False
+        if self.attended and self.depth == 0:
+            self.tracker.broadcast()
         if self.unflushed:
             clients = self.unflushed
             self.unflushed = []

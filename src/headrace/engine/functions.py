@@ -108,6 +108,11 @@ class Functions:
             is_function=True,
         )
 
+    def flags_of(self, name: bytes) -> frozenset[bytes]:
+        """Return the flags of a function; none where there is no such function."""
+        function = self._functions.get(name.lower())
+        return function.flags if function is not None else frozenset()
+
     def __contains__(self, name: bytes) -> bool:
         return name.lower() in self._functions
 

@@ -118,7 +118,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Integer(name="max-new-connections-per-cycle", default=10, least=1, most=1000, inert="the event loop decides it"),
     Integer(name="max-new-tls-connections-per-cycle", default=1, least=1, most=1000, inert="the event loop decides it"),
-    Integer(name="tracking-table-max-keys", default=1000000, most=LONG_MAX, inert="no keys are tracked"),
     Text(name="availability-zone", only="", because="Headrace tells clients no zone"),
     *(
         Text(name=name, inert=_OUTGOING)

@@ -6,7 +6,8 @@
 Of two pauses, the longer and the stricter counts.
 """
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from headrace.engine.command import Flag
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from headrace.engine.engine import Engine
 
 CHANGES = Flag.WRITE | Flag.MAY_REPLICATE
+
+_NO_WRITES: Final = re.compile(rb"#![^\n]*flags=[^ \n]*no-writes")
 
 
 def pause(engine: "Engine", until_ms: int, *, writes_only: bool) -> None:
@@ -27,13 +30,26 @@ def pause(engine: "Engine", until_ms: int, *, writes_only: bool) -> None:
     engine.waiting.wake_at(engine.paused_until)
 
 
-def must_wait(engine: "Engine", client: "Client", command: "Command") -> bool:
+def must_wait(engine: "Engine", client: "Client", command: "Command", argv: list[bytes]) -> bool:
     """Tell whether a pause holds a command back."""
     if engine.steady_now_ms >= engine.paused_until:
         return False
-    if not engine.paused_writes_only or command.flags & CHANGES:
+    if not engine.paused_writes_only or _may_change(engine, command, argv):
         return True
-    return command.name == b"exec" and any(queued.flags & CHANGES for queued, _ in client.queue or ())
+    queue = client.queue if command.name == b"exec" else None
+    return any(_may_change(engine, queued, words) for queued, words in queue or ())
+
+
+def _may_change(engine: "Engine", command: "Command", argv: list[bytes]) -> bool:
+    """Tell whether a command may change data or send messages; a script may, unless its first line says no-writes."""
+    if command.name == b"eval":
+        return _NO_WRITES.match(argv[1]) is None
+    if command.name == b"evalsha":
+        script = engine.scripts.find(argv[1])
+        return script is None or script.flags is None or b"no-writes" not in script.flags
+    if command.name == b"fcall":
+        return b"no-writes" not in engine.functions.flags_of(argv[1])
+    return bool(command.flags & CHANGES)
 
 
 def unpause(engine: "Engine") -> None:

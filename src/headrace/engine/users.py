@@ -58,8 +58,8 @@ class Users:
 
     def _born(self, name: bytes) -> User:
         """Return a user who may do nothing yet."""
-        listens = self._engine.config["acl-pubsub-default"] == "allchannels"
-        return User(name, self._engine.table, listens=listens)
+        config = self._engine.config
+        return User(name, self._engine.table, listens=lambda: config["acl-pubsub-default"] == "allchannels")
 
     def _born_default(self) -> User:
         """Return the default user as it is where nothing else is said."""
@@ -130,7 +130,7 @@ class Users:
             what,
             context=context,
             user=user,
-            client=describe(client, self._engine.steady_now_ms, sum(map(len, argv))).strip(),
+            client=describe(self._engine, client, self._engine.steady_now_ms, sum(map(len, argv))).strip(),
             now_ms=now_ms,
             most=self._engine.config["acllog-max-len"],
         )

@@ -9,7 +9,10 @@
 `engine/waiting` knows who waits for what; here is what happens when it comes.
 """
 
+from libc.stdint cimport uint64_t
+
 from headrace.engine.client cimport Client
+from headrace.engine.command cimport Command, count_call
 from headrace.engine.keyspace cimport Database
 
 from headrace.engine.pausing import run_postponed
@@ -101,6 +104,8 @@ def release(engine: Engine, client: Client, error: bytes | None) -> None:
     """End a wait without serving it: with an error, or with nothing, as after a timeout."""
     cdef size_t written = client.reply.written()
     cdef bytes kind = client.wait.kind
+    cdef Command command = engine.command_of(client.wait.argv)
+    cdef uint64_t errors = client.reply.errors
     engine.waiting.leave(client)
     if error is None and kind == REPLICAS:
         client.reply.integer(0)
@@ -113,6 +118,11 @@ def release(engine: Engine, client: Client, error: bytes | None) -> None:
     else:
         client.reply.error(error)
         engine.stats.count_error(error)
+    if command is not None:             # else it was renamed meanwhile
+        count_call(command, client.blocked_ns)
+        command.failed += client.reply.errors != errors
+    engine.stats.commands += 1
+    client.commands_run += 1
     engine.mute(client, written)
     engine.note_unflushed(client)
     client.channel.resume()
