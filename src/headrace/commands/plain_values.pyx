@@ -1,8 +1,8 @@
 # cython: nonecheck=True
 """What programs ask most of strings and hashes, compiled: SET without options, GET, INCR and its kin, HSET, HGET.
 
-Everything else about them is in `strings`, `string_edits` and `hashes`. In Python, a pipeline of a million SETs took
-three times as long.
+Everything else about them is in `strings`, `string_edits` and `hashes`. A SET takes 0.9 µs in
+process; through Python, as with options, 4.0.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
