@@ -169,14 +169,23 @@ def test_what_an_older_server_cannot_hold_is_told(tmp_path: Path) -> None:
     assert told("convert", tmp_path / "data", tmp_path / "new.rdb")["left_out"] == []
 
 
-def test_what_modules_and_functions_left_is_told(tmp_path: Path) -> None:
-    code = b"#!lua name=mine\nreturn 1"
-    rdb = b"REDIS0011" + b"\xf5" + bytes([len(code)]) + code + b"\x00\x01a\x01b" + b"\xff" + bytes(8)
-    (tmp_path / "functions.rdb").write_bytes(rdb)
+def with_library(code: bytes) -> bytes:
+    return b"REDIS0011" + b"\xf5" + bytes([0x40, len(code)]) + code + b"\x00\x01a\x01b" + b"\xff" + bytes(8)
+
+
+def test_a_library_of_functions_is_carried_over(tmp_path: Path) -> None:
+    code = b"#!lua name=mine\nredis.register_function('one', function() return 1 end)"
+    (tmp_path / "functions.rdb").write_bytes(with_library(code))
     done = told("convert", tmp_path / "functions.rdb", tmp_path / "out.rdb")
-    assert done["keys"] == 1
-    assert len(done["left_out"]) == 1
-    assert "function library" in done["left_out"][0]
+    assert (done["keys"], done["left_out"]) == (1, [])
+    assert code in (tmp_path / "out.rdb").read_bytes()
+
+
+def test_a_library_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    (tmp_path / "functions.rdb").write_bytes(with_library(b"#!lua name=mine\nreturn 1"))
+    sentence = refusal("convert", tmp_path / "functions.rdb", tmp_path / "out.rdb")
+    assert "a library of functions at offset 9 that cannot be loaded" in sentence
+    assert not (tmp_path / "out.rdb").exists()
 
 
 def test_the_end_that_a_crash_tore_off_is_not_read_and_told(tmp_path: Path) -> None:
