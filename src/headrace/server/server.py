@@ -52,6 +52,7 @@ except ImportError:
     from asyncio import new_event_loop
 
 _TOO_MANY: Final = b"-ERR max number of clients reached\r\n"
+_ACCEPTED_AT_ONCE: Final = 2  # by asyncio's own event loop, each for three turns before it can be refused
 _OWN_DESCRIPTORS: Final = 32  # for listeners, files and the event loop, beside those of clients
 _STRANGER_MS: Final = 5000  # how long a client that has not logged in keeps its place when there are too many
 _LEAVING_S: Final = 10  # how long a client may take to read its last replies
@@ -196,9 +197,8 @@ class Server:
         create: Callable[..., Any] = (
             self._loop.create_unix_server if listener.family == socket.AF_UNIX else self._loop.create_server
         )
-        self._acceptors[listener] = await create(
-            self._make_connection, sock=listener, backlog=self.config["tcp-backlog"]
-        )
+        self._acceptors[listener] = await create(self._make_connection, sock=listener, backlog=_ACCEPTED_AT_ONCE)
+        listener.listen(self.config["tcp-backlog"])  # which is the system's queue; asyncio takes so many at once, too
 
     def _make_connection(self) -> Connection:
         return _LoopConnection(self.engine, self.journal, self, self.limits)

@@ -68,7 +68,7 @@ class InlineJob:
 
 
 class ForkedJob:
-    """Work that a child process does."""
+    """Work that a child process does; an OSError where the system gives none."""
 
     def __init__(self, work: Work) -> None:
         self.keys_done = 0
@@ -78,7 +78,12 @@ class ForkedJob:
         with warnings.catch_warnings():
             # The child runs on one thread and takes no lock that another thread of the parent may have held.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
+            try:
+                self.pid = os.fork()
+            except OSError:
+                os.close(reading)
+                os.close(writing)
+                raise
         if self.pid == 0:
             _be_child(work, writing)
         self.fork_seconds = monotonic() - self._began

@@ -219,7 +219,8 @@ class Store(Persistence):
                 raise CommandError(_OTHER_CHILD)
             self._scheduled_save = True
             return b"Background saving scheduled"
-        self._start_save()
+        if reason := self._start_save():
+            raise CommandError(b"ERR the snapshot could not be written: " + os.fsencode(reason))
         return b"Background saving started"
 
     def _save_is_due(self) -> bool:
@@ -236,13 +237,20 @@ class Store(Persistence):
                 return True
         return False
 
-    def _start_save(self) -> None:
+    def _start_save(self) -> str:
+        """Have a child write a snapshot; return why that cannot be, or nothing."""
         self._saving_dirty = self.engine.dirty
         self._tried_save_at = monotonic()
         temporary = self.directory.path / temporary_name("bgsave")
-        self._saving = self._spawn(
-            lambda report: write_snapshot(self.engine, self._disk, temporary, is_base=False, report=report)
-        )
+        try:
+            self._saving = self._spawn(
+                lambda report: write_snapshot(self.engine, self._disk, temporary, is_base=False, report=report)
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._snapshot_failed(reason)
+            return reason
+        return ""
 
     def _saved(self, outcome: Outcome) -> None:
         error = outcome.error
@@ -287,8 +295,8 @@ class Store(Persistence):
         if self._saving is not None or in_transaction:
             self._scheduled_rewrite = True
             return b"Background append only file rewriting scheduled"
-        if not self._start_rewrite():
-            raise CommandError(b"ERR The disk refuses what is written, so there can be no rewriting now.")
+        if reason := self._start_rewrite():
+            raise CommandError(b"ERR the append-only files could not be rewritten: " + os.fsencode(reason))
         return b"Background append only file rewriting started"
 
     def _rewrite_is_due(self) -> bool:
@@ -305,15 +313,19 @@ class Store(Persistence):
         """By how many percent the files have grown since they were last rewritten."""
         return self.files.size * 100 // max(self._size_after_rewrite, 1) - 100
 
-    def _start_rewrite(self) -> bool:
-        """Open a new increment and write a base beside it; False where the disk does not let us."""
+    def _start_rewrite(self) -> str:
+        """Open a new increment and have a child write a base beside it; return why that cannot be, or nothing."""
         try:
             self.files.open_increment()
+            self._spawn_rewrite()
         except OSError as error:
-            self._rewrite_failed(error.strerror or str(error))
-            return False
+            reason = error.strerror or str(error)
+            self._rewrite_failed(reason)
+            return reason
+        return ""
+
+    def _spawn_rewrite(self) -> None:
         self._rewriting = self._spawn(partial(self._write_base, self.files.temporary_base))
-        return True
 
     def _write_base(self, path: Path, report: Callable[[int], None] = lambda _: None) -> None:
         write_snapshot(self.engine, self._disk, path, is_base=True, report=report)
@@ -366,7 +378,10 @@ class Store(Persistence):
                 self._recovered()
         elif self._rewriting is None and self._have_directory():
             self._mending = True
-            self._rewriting = self._spawn(partial(self._write_base, self.files.temporary_base))
+            try:
+                self._spawn_rewrite()
+            except OSError as error:
+                self._rewrite_failed(error.strerror or str(error))
 
     def _have_directory(self) -> bool:
         """Make again what was removed below us; False where that cannot be done yet."""
