@@ -150,9 +150,6 @@ def _stats(engine: Engine) -> Fields:
     yield "evicted_keys", 0
     yield "evicted_clients", 0
     yield "evicted_scripts", engine.scripts.evicted
-    yield "tracking_total_keys", len(engine.tracker.keys)
-    yield "tracking_total_items", engine.tracker.items
-    yield "tracking_total_prefixes", engine.tracker.prefixes
     yield "keyspace_hits", stats.hits
     yield "keyspace_misses", stats.misses
     yield "pubsub_channels", len(engine.exchange.listeners[Kind.CHANNEL])
@@ -160,6 +157,9 @@ def _stats(engine: Engine) -> Fields:
     yield "pubsubshard_channels", len(engine.exchange.listeners[Kind.SHARD])
     yield "latest_fork_usec", 0
     yield "total_forks", 0
+    yield "tracking_total_keys", len(engine.tracker.keys)
+    yield "tracking_total_items", engine.tracker.items
+    yield "tracking_total_prefixes", engine.tracker.prefixes
     yield "unexpected_error_replies", 0
     yield "total_error_replies", stats.error_replies
     denied = engine.users.log.denied

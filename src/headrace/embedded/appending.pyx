@@ -107,7 +107,7 @@ cdef class Appender:
         cdef uint64_t before = self.command.nanoseconds
         cdef list argv = [b"XADD", key, b"*", b"", b""]
         engine.read_clocks()
-        if engine.paused_until and must_wait(engine, client, self.counted):
+        if engine.paused_until and must_wait(engine, client, self.counted, argv):
             return None
         self.added = 0
         if engine.find_command(client, argv) is not None:
