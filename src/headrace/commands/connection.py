@@ -22,6 +22,7 @@ _HELLO_FIRST = (
 )
 _BAD_NAME = b"ERR Client names cannot contain spaces, newlines or special characters."
 _INT_MAX = 2**31 - 1
+_VISIBLE = bytes(range(0x21, 0x7F))
 
 
 # --- echoes ----------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ def set_client_name(client: Client, name: bytes) -> None:
 
 def is_one_word(text: bytes) -> bool:
     """Whether a text can stand in a line of CLIENT LIST: visible ASCII, no spaces."""
-    return all(0x21 <= byte <= 0x7E for byte in text)
+    return not text.translate(None, _VISIBLE)
 
 
 def _authenticate(call: Call, user: bytes, password: bytes, again: list[bytes]) -> bool:

@@ -32,17 +32,19 @@ cdef class Stats:
             self.errors[code] = self.errors.get(code, 0) + 1
         return 0
 
+    def cut(self, text: bytes) -> bytes:
+        """What the slow log keeps of a text."""
+        if len(text) <= self.slow_text:
+            return text
+        return text[:self.slow_text] + b"... (%d more bytes)" % (len(text) - self.slow_text)
+
     def log_slow(self, client, argv: list, nanoseconds: int, now_ms: int) -> None:
         """Keep a slow command: (number, Unix seconds, µs, arguments, address, client name), newest first."""
-        shown = []
-        for text in argv[:self.slow_arguments]:
-            if len(text) > self.slow_text:
-                text = text[:self.slow_text] + b"... (%d more bytes)" % (len(text) - self.slow_text)
-            shown.append(text)
+        shown = [self.cut(text) for text in argv[:self.slow_arguments]]
         if len(argv) > self.slow_arguments:
             shown[self.slow_arguments - 1] = b"... (%d more arguments)" % (len(argv) - self.slow_arguments + 1)
         self.slow_log.appendleft(
-            (self.next_slow_id, now_ms // 1000, nanoseconds // 1000, shown, client.address, client.name)
+            (self.next_slow_id, now_ms // 1000, nanoseconds // 1000, shown, client.address, self.cut(client.name))
         )
         self.next_slow_id += 1
         while len(self.slow_log) > self.slow_most:
