@@ -50,6 +50,7 @@ cdef class Client:
     cdef public list postponed          # a request that CLIENT PAUSE keeps waiting; None: none
 
     cdef public list queue              # the commands after MULTI; None: no transaction
+    cdef readonly uint64_t queued_bytes         # what they take; a host may bound it
     cdef public bint queue_failed       # one of them was refused: EXEC will be too
     cdef public set watched             # of (database, key)
     cdef public bint watch_failed       # one of them was changed
@@ -61,3 +62,4 @@ cdef class Client:
     cdef public uint64_t awaited_position       # of the effects that WAITAOF waits for
 
     cpdef int update_guard(self) except -1
+    cdef int keep_for_exec(self, object command, list argv) except -1

@@ -6,6 +6,10 @@ The host owns the connection behind it and gives the client a `channel`, describ
 
 cimport cython
 
+cdef enum:
+    COMMAND_BYTES = 128         # what a queued command takes beside its arguments
+    ARGUMENT_BYTES = 48         # what an argument takes beside its text
+
 
 @cython.final
 cdef class Wait:
@@ -43,6 +47,14 @@ cdef class Client:
         self.guarded = not self.authenticated or self.subscribed or not self.user.unlimited
         return 0
 
+    cdef int keep_for_exec(self, object command, list argv) except -1:
+        """Queue a command of a transaction."""
+        self.queue.append((command, argv))
+        self.queued_bytes += COMMAND_BYTES
+        for argument in argv:
+            self.queued_bytes += ARGUMENT_BYTES + len(<bytes>argument)
+        return 0
+
     def unwatch_all(self) -> None:
         """Forget the watched keys, and that any of them changed."""
         for db, key in self.watched:
@@ -63,5 +75,6 @@ cdef class Client:
     def discard_transaction(self) -> None:
         """Leave MULTI, and stop watching."""
         self.queue = None
+        self.queued_bytes = 0
         self.queue_failed = False
         self.unwatch_all()

@@ -38,9 +38,8 @@ def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: i
     figures = client.channel.figures()
     tracked = engine.tracker.clients.get(client)
     queued = client.queue or []
-    queued_bytes = sum(len(argument) for _, argv in queued for argument in argv)
     written = client.reply.written()
-    total = figures.received + figures.room + argument_bytes + queued_bytes + written + figures.unsent
+    total = figures.received + figures.room + argument_bytes + client.queued_bytes + written + figures.unsent
     fields = {
         "id": client.id,
         "addr": client.address.decode(),
@@ -59,7 +58,7 @@ def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: i
         "qbuf": figures.received,
         "qbuf-free": figures.room,
         "argv-mem": argument_bytes,
-        "multi-mem": queued_bytes,
+        "multi-mem": client.queued_bytes,
         "rbs": written,
         "rbp": written,
         "obl": written,

@@ -294,7 +294,8 @@ cdef class Engine:
             if command.flags & NO_MULTI:
                 client.queue_failed = True
                 return self.refuse(client, command, b"ERR Command not allowed inside a transaction")
-            client.queue.append((command, argv))
+            if not client.queue_failed and not client.watch_failed:     # else nobody will run it
+                client.keep_for_exec(command, argv)
             client.reply.simple(b"QUEUED")
             return 0
         if command.flags & LENGTHY and self.long_runs is not None and runs_script(client, command) \

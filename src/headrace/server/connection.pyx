@@ -119,7 +119,7 @@ cdef class Connection:
             return
         self.engine.stats.bytes_in += nbytes
         client.active_ms = self.engine.steady_now_ms
-        if self.parser.buffered() > self.limits.query_buffer:
+        if self.parser.buffered() + client.queued_bytes > self.limits.query_buffer:
             self.break_off()
             self.host.sent_too_much(client)
             return

@@ -299,7 +299,7 @@ class Server:
         self.log.warning(f"Client {_shown(client)} scheduled to be closed ASAP for overcoming of output buffer limits.")
 
     def sent_too_much(self, client: Client) -> None:
-        """Note that a client was disconnected for a request without end."""
+        """Note that a client was disconnected for a request, or a transaction, without end."""
         self.engine.stats.query_limit_closed += 1
         self.log.warning(f"Closing client that reached max query buffer length: {_shown(client)}")
 
