@@ -15,7 +15,7 @@ import pytest
 from support.campaign import LONG, SEED
 from support.patience import PATIENCE_S
 
-FILES = {"snapshot": 250, "append_file": 150, "payload": 250, "manifest": 2000, "acl_file": 500, "configuration": 500}
+FILES = {"snapshot": 250, "append_file": 150, "payload": 1000, "manifest": 2000, "acl_file": 500, "configuration": 500}
 TESTS = Path(__file__).parent.parent
 
 

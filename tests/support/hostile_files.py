@@ -28,7 +28,7 @@ from headrace.storage.disk import Disk
 from headrace.storage.manifest import parse
 from headrace.storage.reading import read_data
 from support.in_process import Nowhere
-from support.rdb_samples import busy_stream, sample_keys, written
+from support.rdb_samples import Key, busy_stream, sample_keys, written
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 ADDRESS_SPACE: Final = 2 << 30
@@ -88,8 +88,13 @@ def mutate(random: Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
+def small_keys() -> list[Key]:
+    """Every type, in values of which a change of some bytes is likely to meet something that matters."""
+    return [key for key in sample_keys() if key.name not in (b"large", b"long list", b"compressible")]
+
+
 def snapshots() -> list[bytes]:
-    keys = [key for key in sample_keys() if key.name not in (b"large", b"long list", b"compressible")]
+    keys = small_keys()
     own = written(keys, compress=False, aux={b"headrace-ver": b"1"})
     squeezed = written(keys, compress=True, aux={b"headrace-ver": b"1"})
     recorded = [path.read_bytes() for path in sorted(GOLDEN.glob("*-dump.rdb"))]
@@ -153,7 +158,8 @@ class Victim:
     def try_payload(self, random: Random) -> None:
         engine = Engine(Config(), TABLE)
         client = engine.connect(Nowhere())
-        engine.load_key(0, b"k", busy_stream(), None, None)
+        value = busy_stream() if random.randrange(2) else random.choice(small_keys()).value
+        engine.load_key(0, b"k", value, None, None)
         engine.execute(client, [b"DUMP", b"k"])
         payload = b"".join(client.reply.take()).partition(b"\r\n")[2][:-2]
         version = int.from_bytes(payload[-10:-8], "little")
