@@ -371,7 +371,7 @@ def test_a_redis_server_can_repeat_the_effects_where_it_should(redis_server: red
 
 def test_permissions_apply(session: Session) -> None:
     session.ask("ACL SETUSER reader on nopass +@read ~s")
-    session.ask("ACL SETUSER writer on nopass +@stream ~s")
+    session.ask("ACL SETUSER writer on nopass +@stream ~s ~headrace:{s}:batches")
     session.ask("XADD s 1-0 f v")
     reader, writer = session.connect(), session.connect()
     reader.run("AUTH", "reader", "x")
@@ -402,4 +402,4 @@ def test_the_table_knows_them() -> None:
     }
     client = InProcess()
     keys = client.run("COMMAND", "GETKEYS", "HEADRACE", "COMMIT", "s", "q", "0", "1")
-    assert keys == b"*1\r\n$1\r\ns\r\n"
+    assert keys == b"*2\r\n$1\r\ns\r\n$20\r\nheadrace:{s}:batches\r\n"

@@ -85,6 +85,12 @@ class Connections:
         server = self.server(0)
         return StagedDelivery(server, trimming) if self._is_packed(server) else XAddDelivery(server, trimming)
 
+    def be_patient(self) -> None:
+        """Wait also for servers that this process has never met, because another one has."""
+        self._patient = True
+        for server in self._servers.values():
+            server.patient = True
+
     def close(self) -> None:
         """Close every connection."""
         for server in self._servers.values():

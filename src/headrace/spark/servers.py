@@ -56,7 +56,7 @@ class Server:
         self._client = self._connect(url)
         self._cluster: RedisCluster | None = None
         self._met = False
-        self._patient = patient
+        self.patient = patient
 
     def ask(self, *command: Argument, key: bytes | None = None) -> Any:
         """Run a command that may be repeated; `key` says where, in a cluster."""
@@ -196,7 +196,7 @@ class Server:
             except _REFUSED as refused:
                 raise self._sentence(refused, key) from None
             except (*_GONE, MovedError) as error:
-                if time.monotonic() + pause > deadline or not (self._met or self._patient):
+                if time.monotonic() + pause > deadline or not (self._met or self.patient):
                     raise self._sentence(error, key) from None
             except RedisError as refused:
                 raise self._sentence(refused, key) from None

@@ -47,9 +47,11 @@ class _Writing:
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None], of: BatchOf) -> None:
+        self._connections.be_patient()  # Spark may commit in a process of its own; the tasks have met the server
         self._connections.delivery(self._trimming).commit(_in_order(messages), of)
 
     def abort(self, messages: list[WriterCommitMessage | None], of: BatchOf) -> None:
+        self._connections.be_patient()
         self._connections.delivery(self._trimming).abort(_in_order(messages), of)
 
 

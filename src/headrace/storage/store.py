@@ -478,6 +478,7 @@ class Store(Persistence):
         try:
             for db in self.engine.databases:
                 db.clear()
+            self.engine.functions.flush()
             loading = recover(
                 self.engine, self.directory, self.config, self.notes, snapshot_only=snapshot_only, keep_expired=True
             )

@@ -13,6 +13,7 @@ from typing import Final
 from headrace.commands.all import TABLE
 from headrace.commands.syntax import Argument, arguments_of
 from headrace.engine.command import Command, Flag
+from headrace.formats.dump import seal
 from support.packed_rows import numbered, packed
 
 Line = list[bytes]
@@ -214,6 +215,8 @@ _VALUES: Final[dict[str, Values]] = {
     "threshold": _of(b"2", b"5"),
     "function-code": _of(*LIBRARIES),
     "library-name": _of(b"lib1", b"lib2"),
+    "serialized-value": _of(*(seal(b"\xf5\x40%c%s" % (len(code), code), 10) for code in LIBRARIES)),
+    "pattern": _of(b"#", b"t*", b"t1", b"h1->*"),
     "payload": lambda writer: numbered(writer.random.randint(0, 4)),
 }
 
