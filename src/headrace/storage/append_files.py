@@ -46,10 +46,14 @@ class AppendFiles:
 
     def start_anew(self, write_base: Callable[[Path], None]) -> None:
         """Begin with a base that holds the data of now, whatever files there were before: those become history."""
-        self._disk.make_directory(self.directory.append_directory)
-        self._disk.sync_directory(self.directory.path)
+        self.make_directory()
         write_base(self.temporary_base)
         self.adopt_base(follow=True)
+
+    def make_directory(self) -> None:
+        """Make the directory of the files, which is there unless none was ever written."""
+        self._disk.make_directory(self.directory.append_directory)
+        self._disk.sync_directory(self.directory.path)
 
     def go_on(self, manifest: Manifest) -> None:
         """Write behind the last increment of a manifest that was loaded, or open the first."""
@@ -94,6 +98,13 @@ class AppendFiles:
         else:
             self._publish(self.manifest.with_base(base), base)
             self._measure()
+        self._remove_history()
+
+    def adopt_lone_base(self) -> None:
+        """Let what was written to `temporary_base` be the whole data, without an increment: nothing is appended."""
+        base = self._unused(self.manifest.next_base(self.directory.append_file))
+        self._disk.rename(self.temporary_base, self.directory.located(base))
+        self._publish(self.manifest.with_base(base, kept=0), base)
         self._remove_history()
 
     def _begin_behind(self, manifest: Manifest, *new: ManifestFile) -> None:

@@ -287,9 +287,10 @@ class Store(Persistence):
     # --- rewriting -------------------------------------------------------------------------------------------------
 
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
-        """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which."""
-        if not self.appends:
-            raise CommandError(b"ERR There are no append only files to rewrite: appendonly is no.")
+        """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
+
+        With `appendonly no` they are a base of the data of now, for whoever starts with `appendonly yes`.
+        """
         if self._rewriting is not None:
             raise CommandError(b"ERR Background append only file rewriting already in progress")
         if self._saving is not None or in_transaction:
@@ -316,7 +317,10 @@ class Store(Persistence):
     def _start_rewrite(self) -> str:
         """Open a new increment and have a child write a base beside it; return why that cannot be, or nothing."""
         try:
-            self.files.open_increment()
+            if self.appends:
+                self.files.open_increment()
+            else:
+                self.files.make_directory()
             self._spawn_rewrite()
         except OSError as error:
             reason = error.strerror or str(error)
@@ -334,7 +338,11 @@ class Store(Persistence):
         error = outcome.error
         if not error:
             try:
-                self.files.adopt_base(follow=self._mending)
+                if self.appends:
+                    self.files.adopt_base(follow=self._mending)
+                    self._size_after_rewrite = self.files.size
+                else:
+                    self.files.adopt_lone_base()
             except OSError as refused:
                 error = refused.strerror or str(refused)
         if error:
@@ -342,7 +350,6 @@ class Store(Persistence):
             return
         self._rewrites.add(outcome)
         self._rewrite_failures = 0
-        self._size_after_rewrite = self.files.size
         self.notes.notice("Background AOF rewrite finished successfully")
         if self._mending:
             self._mending = False
@@ -412,8 +419,8 @@ class Store(Persistence):
         """Begin to write effects, behind a base of what there is now; or stop."""
         if wanted == self.appends:
             return
+        self._stop_rewriting()  # it began with the files of before
         if not wanted:
-            self._stop_rewriting()
             self.engine.effect_sink = None
             self.files.stop()
             self._disk_error = ""
