@@ -345,7 +345,7 @@ cdef class Connection:
     def figures(self) -> ChannelFigures:
         """Say what CLIENT LIST shows of the connection."""
         cdef RequestParser parser = self.parser
-        waiting = self.transport.get_write_buffer_size() if self.transport is not None else 0
+        waiting = self.held + (self.transport.get_write_buffer_size() if self.transport is not None else 0)
         return ChannelFigures(
             self.descriptor(), parser.buffered(), parser.capacity - parser.end + parser.begin, waiting,
             parser.arrived, self.sent,
