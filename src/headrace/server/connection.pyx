@@ -199,6 +199,12 @@ cdef class Connection:
             client.reply.error(error.text)
             client.closing = True
             self.engine.note_unflushed(client)
+        except MemoryError:
+            argv = None
+            self.parser.drop()          # first of all: what follows needs memory, too
+            if self.transport is not None:
+                self.break_off()
+                self.host.could_not_hold(client)
         finally:
             self.processing = False
         return 0

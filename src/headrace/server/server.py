@@ -303,6 +303,10 @@ class Server:
         self.engine.stats.query_limit_closed += 1
         self.log.warning(f"Closing client that reached max query buffer length: {_shown(client)}")
 
+    def could_not_hold(self, client: Client) -> None:
+        """Note that a client was disconnected because there was no memory for its request."""
+        self.log.warning(f"Closing client because there is no memory for its request: {_shown(client)}")
+
     # --- time --------------------------------------------------------------------------------------------------
 
     def _set_alarm(self, when_ms: int) -> None:
