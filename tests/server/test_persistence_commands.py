@@ -141,7 +141,7 @@ def test_without_append_only_files_a_rewrite_makes_them_of_the_data_of_now(tmp_p
             await_that(lambda number=number: persistence(client)["aof_rewrites"] == number)
         client.xadd("s", {"f": "v"}, id="3-1")
         names = {path.name for path in (tmp_path / "appendonlydir").iterdir()}
-        assert names == {"appendonly.aof.2.base.rdb", "appendonly.aof.manifest"}
+        assert names == {"appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"}
         assert persistence(client)["aof_enabled"] == 0
     with ServerProcess(tmp_path, "--appendonly", "yes") as server, server.client() as client:
         assert [entry_id for entry_id, _ in client.xrange("s")] == ["1-1", "2-1"]

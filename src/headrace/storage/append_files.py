@@ -101,14 +101,21 @@ class AppendFiles:
         self._remove_history()
 
     def adopt_lone_base(self) -> None:
-        """Let what was written to `temporary_base` be the whole data, without an increment: nothing is appended."""
+        """Let what was written to `temporary_base` be the whole data: nothing is appended.
+
+        An empty increment goes with it, by whose number a start knows that all older ones do not count any more.
+        """
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
-        self._publish(self.manifest.with_base(base, kept=0), base)
+        self._disk.close(self._publish_with_increment(self.manifest.with_base(base, kept=0), base))
         self._remove_history()
 
     def _begin_behind(self, manifest: Manifest, *new: ManifestFile) -> None:
         """Put a manifest in force that names `new` files, with a new increment, and write to that."""
+        self._write_to(self._publish_with_increment(manifest, *new))
+
+    def _publish_with_increment(self, manifest: Manifest, *new: ManifestFile) -> int:
+        """Put a manifest in force that names `new` files and a new increment, which is returned open."""
         increment = self._unused(manifest.next_increment(self.directory.append_file))
         try:
             file = self._disk.create(self.directory.located(increment))
@@ -120,7 +127,7 @@ class AppendFiles:
         except OSError:
             self._disk.close(file)
             raise
-        self._write_to(file)
+        return file
 
     def _unused(self, file: ManifestFile) -> ManifestFile:
         """Choose a later number where a file that no manifest names has this one: it is not ours to replace."""

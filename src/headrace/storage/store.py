@@ -32,6 +32,7 @@ from headrace.storage.child import Job, Outcome, Work
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import StorageError
 from headrace.storage.journal import Journal
+from headrace.storage.manifest import Manifest
 from headrace.storage.notes import Notes
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
@@ -449,8 +450,10 @@ class Store(Persistence):
             chosen.lock()
         except StorageError as error:
             raise SettingRefused(str(error)) from None
+        self._stop_rewriting()  # it writes to the directory of before
         self.directory.unlock()
         self.directory = self.files.directory = chosen
+        self.files.manifest = Manifest()
 
     def _dump_renamed(self, name: str) -> None:
         self.directory.dump = self.directory.path / name
