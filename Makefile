@@ -93,8 +93,8 @@ bench-quick: setup  ## one line a workload, in two minutes; fails where a ratio 
 	$(BIN)/python -m bench quick
 
 docs: setup  ## docs/commands.md and docs/compatibility.md, from the table of commands
-	$(BIN)/python -m headrace.commands.reference > docs/commands.md
-	$(BIN)/python -m headrace.commands.compatibility > docs/compatibility.md
+	$(BIN)/python -m headrace.commands.documentation.reference > docs/commands.md
+	$(BIN)/python -m headrace.commands.documentation.compatibility > docs/compatibility.md
 
 demo: setup  ## devices, a server, workers and Spark, with two kills on the way: about two minutes
 	$(BIN)/headrace demo

@@ -1,7 +1,8 @@
 """Hold Cython modules to the layers that import-linter holds Python modules to.
 
 import-linter reads Python only. This reads every import and cimport of the .pyx and .pxd files, and compares them with
-the contract of layers in pyproject.toml: a module may import from its own package and from packages of lower layers.
+the contracts of layers in pyproject.toml: inside a container, a module may import from its own part and from parts of
+lower layers.
 
 Exits with status 1 and one line for each import that points the wrong way.
 """
@@ -16,25 +17,35 @@ PACKAGE = "headrace"
 IMPORT = re.compile(rf"^\s*(?:from\s+({PACKAGE}(?:\.\w+)*)\s+c?import|c?import\s+({PACKAGE}(?:\.\w+)*))", re.MULTILINE)
 
 
-def layer_numbers() -> dict[str, int]:
-    """The layer of each package, counted from the lowest."""
+def layer_numbers() -> dict[str, dict[str, int]]:
+    """For each container, the layer of each of its parts, counted from the lowest."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return {name.strip(" ()"): number for number, row in enumerate(reversed(layers)) for name in row.split("|")}
+    return {
+        container: {
+            name.strip(" ()"): number
+            for number, row in enumerate(reversed(contract["layers"]))
+            for name in row.split("|")
+        }
+        for contract in contracts
+        if contract["type"] == "layers"
+        for container in contract["containers"]
+    }
 
 
-def package_of(module: str) -> str:
-    """The part of a module's name that the contract speaks of."""
-    return module.split(".")[1] if "." in module else ""
+def part_of(module: str, container: str) -> str:
+    """The part of a container that a module is in, or nothing where it is in none."""
+    return module.removeprefix(f"{container}.").split(".")[0] if module.startswith(f"{container}.") else ""
 
 
-def wrong_imports(source: Path, layers: dict[str, int]) -> list[str]:
+def wrong_imports(source: Path, container: str, layers: dict[str, int]) -> list[str]:
     """A sentence for each import of a Cython file that points at its own layer or a higher one."""
-    own = source.relative_to(ROOT / "src" / PACKAGE).parts[0]
+    own = part_of(".".join(source.relative_to(ROOT / "src").with_suffix("").parts), container)
+    if not own:
+        return []
     found = []
     text = source.read_text()
     for match in IMPORT.finditer(text):
-        other = package_of(match[1] or match[2])
+        other = part_of(match[1] or match[2], container)
         if other in ("", own):
             continue
         if other not in layers or own not in layers:
@@ -49,9 +60,14 @@ def wrong_imports(source: Path, layers: dict[str, int]) -> list[str]:
 
 
 def main() -> int:
-    layers = layer_numbers()
     sources = sorted(path for path in (ROOT / "src" / PACKAGE).rglob("*") if path.suffix in {".pyx", ".pxd"})
-    problems = [problem for source in sources for problem in wrong_imports(source, layers)]
+    problems = [
+        problem
+        for container, layers in layer_numbers().items()
+        for source in sources
+        if source.stem != "__init__"
+        for problem in wrong_imports(source, container, layers)
+    ]
     print("\n".join([*problems, f"{len(sources)} Cython files, {len(problems)} imports against the layers"]))
     return 1 if problems else 0
 

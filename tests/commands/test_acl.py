@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.commands.all import TABLE
-from headrace.commands.client_hints import key_number
+from headrace.commands.declaration.client_hints import key_number
 from headrace.engine.acl_rules import Access, access_needed
 from headrace.engine.command import Command, Flag
 from headrace.engine.logins import FREE_FAILURES

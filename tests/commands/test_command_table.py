@@ -14,8 +14,8 @@ import pytest
 import redis
 
 from headrace.commands.all import TABLE
-from headrace.commands.reference import page
-from headrace.commands.syntax import Argument, arguments_of
+from headrace.commands.declaration.syntax import Argument, arguments_of
+from headrace.commands.documentation.reference import page
 from headrace.engine.command import Command
 from support.patience import PATIENCE_S
 from support.raw_client import RawClient, port_of

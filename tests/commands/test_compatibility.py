@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from headrace.commands.all import TABLE
-from headrace.commands.compatibility import options_of, page
-from headrace.commands.option_history import FORMS_SINCE, NOT_HERE, OPTIONS_SINCE
+from headrace.commands.documentation.compatibility import options_of, page
+from headrace.commands.documentation.option_history import FORMS_SINCE, NOT_HERE, OPTIONS_SINCE
 from headrace.engine.command import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"

@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 
 from headrace.commands.all import TABLE
-from headrace.commands.compatibility import options_of
-from headrace.commands.option_history import NOT_HERE, NOT_HERE_LATER, OPTIONS_NOT_HERE, ROWS_REFUSED
-from headrace.commands.syntax import Argument, arguments_of
+from headrace.commands.declaration.syntax import Argument, arguments_of
+from headrace.commands.documentation.compatibility import options_of
+from headrace.commands.documentation.option_history import NOT_HERE, NOT_HERE_LATER, OPTIONS_NOT_HERE, ROWS_REFUSED
 from headrace.engine.command import Command
 from support.raw_client import RawClient
 from support.redis_py_commands import sent_by_redis_py

@@ -1,4 +1,4 @@
-"""What each command means, on the engine; one module a family, one table of all.
+"""What each command means, on the engine; one package a group, one module a family, one table of all.
 
-Importing `headrace.commands.table` gives the table empty; `headrace.commands.all` fills it.
+Importing `headrace.commands.declaration.table` gives the table empty; `headrace.commands.all` fills it.
 """

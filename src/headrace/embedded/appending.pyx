@@ -19,8 +19,8 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.string cimport memcpy
 
-from headrace.commands.stream_arguments cimport id_text
-from headrace.commands.stream_effects cimport emit_settings
+from headrace.commands.streams.arguments cimport id_text
+from headrace.commands.streams.effects cimport emit_settings
 from headrace.core.memory cimport allocate, reallocate, release
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport generate_id, max_id, same, wrap_id, write_decimal
@@ -30,7 +30,7 @@ from headrace.engine.engine cimport Engine
 from headrace.engine.notifications cimport STREAM
 from headrace.engine.waking cimport serve_waiting
 
-from headrace.commands.stream_entries import new_stream
+from headrace.commands.streams.entries import new_stream
 from headrace.core.errors import EntryTooLarge
 from headrace.embedded.errors import Refused
 from headrace.engine.errors import CommandError

@@ -5,7 +5,7 @@
       -5  │                        arity: at least five words
           └ (1, 1, 1)              keys: the first, the last, the step between them
 
-The handler runs it. `commands/command_table` declares commands; the engine looks them up, runs them and counts.
+The handler runs it. `commands/declaration/table` declares commands; the engine looks them up, runs them and counts.
 """
 
 cimport cython

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from headrace.commands.all import TABLE
-from headrace.commands.syntax import Argument, arguments_of
+from headrace.commands.declaration.syntax import Argument, arguments_of
 from headrace.engine.command import Command, Flag
 from headrace.formats.dump import seal
 from support.packed_rows import numbered, packed

@@ -1,0 +1,31 @@
+"""Commands on the values beside streams: strings, lists, sets, hashes and sorted sets."""
+
+from headrace.commands.collections import (
+    hashes,
+    list_moves,
+    lists,
+    plain_values,
+    set_algebra,
+    sets,
+    sorted_set_algebra,
+    sorted_set_pops,
+    sorted_set_ranges,
+    sorted_sets,
+    string_edits,
+    strings,
+)
+
+__all__ = [
+    "hashes",
+    "list_moves",
+    "lists",
+    "plain_values",
+    "set_algebra",
+    "sets",
+    "sorted_set_algebra",
+    "sorted_set_pops",
+    "sorted_set_ranges",
+    "sorted_sets",
+    "string_edits",
+    "strings",
+]

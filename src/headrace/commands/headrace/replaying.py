@@ -1,0 +1,106 @@
+"""HEADRACE IDMPLIMITS, IDMPFORGET, IDMPRECORD, IDMPREPEAT and SEEN: effects for which Redis has no command.
+
+They say what became of a stream by time, by settings or by a read, so that repeating effects needs none of these. In
+append-only files they are annotations, which Redis passes over (see formats.aof). Whoever calls one does what it says.
+"""
+
+from typing import Final
+
+from headrace.commands.arguments import LONG_MAX, LONG_MIN, read_limited
+from headrace.commands.declaration.table import SECOND, command
+from headrace.commands.streams.arguments import INVALID_ID
+from headrace.core.errors import InvalidStreamID
+from headrace.core.stream import Stream
+from headrace.core.stream_id import StreamID
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
+from headrace.engine.errors import NO_SUCH_KEY, CommandError, wrong_arity
+
+_WRITE: Final = Flag.WRITE | Flag.FAST
+_MOST_SECONDS: Final = 86_400
+_MOST_IDS: Final = 10_000
+
+
+def _stream(call: Call) -> Stream:
+    stream = call.stream(2)
+    if stream is None:
+        raise CommandError(NO_SUCH_KEY)
+    return stream
+
+
+@command(
+    "headrace|idmplimits key duration maxsize", arity=5, flags=_WRITE, keys=SECOND, since="0.1.0", group="headrace"
+)
+def headrace_idmplimits(call: Call) -> None:
+    """Set how many seconds and how many idempotent IDs a stream remembers, as XCFGSET does, but forget none."""
+    limits = read_limited(call, 3, 1, _MOST_SECONDS), read_limited(call, 4, 1, _MOST_IDS)
+    _stream(call).producers.set_limits(*limits)
+    call.changed()
+    call.reply.ok()
+
+
+@command(
+    "headrace|idmpforget key producer count [producer count ...]",
+    arity=-5,
+    flags=_WRITE,
+    keys=SECOND,
+    since="0.1.0",
+    group="headrace",
+)
+def headrace_idmpforget(call: Call) -> None:
+    """Forget the oldest idempotent IDs of producers: what happens by itself when they are older than IDMP-DURATION."""
+    if call.argc % 2 == 0:
+        raise wrong_arity(b"headrace|idmpforget")
+    counts = [read_limited(call, at, 1, LONG_MAX) for at in range(4, call.argc, 2)]
+    producers = _stream(call).producers
+    for producer, count in zip(call.argv[3::2], counts, strict=True):
+        producers.forget(producer, count)
+    call.changed()
+    call.reply.ok()
+
+
+@command(
+    "headrace|idmprecord key producer idempotent-id id",
+    arity=6,
+    flags=_WRITE | Flag.DENY_OOM,
+    keys=SECOND,
+    since="0.1.0",
+    group="headrace",
+)
+def headrace_idmprecord(call: Call) -> None:
+    """Remember that a producer's message became an entry, as XIDMPRECORD does, whether or not the entry is there."""
+    key, producer, idempotent_id, text = call.argv[2:]
+    try:
+        entry = StreamID.parse(text)
+    except InvalidStreamID:
+        raise CommandError(INVALID_ID) from None
+    _stream(call).producers.record(producer, idempotent_id, entry)
+    call.db.producing.add(key)
+    call.changed()
+    call.reply.ok()
+
+
+@command("headrace|idmprepeat key", arity=3, flags=_WRITE, keys=SECOND, since="0.1.0", group="headrace")
+def headrace_idmprepeat(call: Call) -> None:
+    """Count that a producer has sent a message again."""
+    _stream(call).producers.duplicates += 1
+    call.changed()
+    call.reply.ok()
+
+
+@command(
+    "headrace|seen key group consumer seen-time active-time",
+    arity=7,
+    flags=_WRITE,
+    keys=SECOND,
+    since="0.1.0",
+    group="headrace",
+)
+def headrace_seen(call: Call) -> None:
+    """Set when a consumer was last seen and last got something, in Unix milliseconds; reply 0 where there is none."""
+    times = [read_limited(call, at, LONG_MIN, LONG_MAX) for at in (5, 6)]
+    group = _stream(call).group(call.argv[3])
+    known = group is not None and group.note_seen(call.argv[4], *times)
+    if known:
+        call.changed()
+    call.reply.integer(int(known))

@@ -1,0 +1,115 @@
+"""DUMP and RESTORE: a value as bytes, to be carried to another key or server."""
+
+from dataclasses import dataclass
+
+from headrace.commands.declaration.table import FIRST, command
+from headrace.commands.keys.expiry import has_passed
+from headrace.commands.keys.relocation import announce_replaced, place
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
+from headrace.engine.errors import SYNTAX, CommandError
+from headrace.engine.notifications import Event
+from headrace.formats.dump import open_payload
+from headrace.formats.errors import CorruptPayload
+from headrace.formats.values import dump_value, restore_value
+
+_LATEST_MS = 2**63 - 1
+
+
+@command("dump key", arity=2, flags=Flag.READ, keys=FIRST, since="2.6.0", group="generic")
+def dump(call: Call) -> None:
+    """Reply the value of a key in a form that RESTORE takes; nil where there is no key."""
+    value = call.value(1)
+    if value is None:
+        call.reply.null()
+    else:
+        call.reply.bulk(dump_value(value, str(call.engine.config["rdb-compatibility-version"])))
+
+
+@dataclass
+class _RestoreOptions:
+    replace: bool = False
+    absolute: bool = False
+    idle_s: int | None = None
+    frequency: int | None = None
+
+
+def _read_options(call: Call) -> _RestoreOptions:
+    options = _RestoreOptions()
+    at = 4
+    while at < call.argc:
+        word = call.argv[at].lower()
+        more = at + 1 < call.argc
+        if word == b"replace":
+            options.replace = True
+        elif word == b"absttl":
+            options.absolute = True
+        elif word == b"idletime" and more and options.frequency is None:
+            at += 1
+            options.idle_s = call.integer(at)
+            if options.idle_s < 0:
+                raise CommandError(b"ERR Invalid IDLETIME value, must be >= 0")
+        elif word == b"freq" and more and options.idle_s is None:
+            at += 1
+            options.frequency = call.integer(at)
+            if not 0 <= options.frequency <= 255:
+                raise CommandError(b"ERR Invalid FREQ value, must be >= 0 and <= 255")
+        else:
+            raise CommandError(SYNTAX)
+        at += 1
+    return options
+
+
+def _read_value(call: Call) -> object:
+    """Read the value out of the payload; the envelope and the value are refused in different words."""
+    try:
+        body, _ = open_payload(call.argv[3])
+    except CorruptPayload:
+        raise CommandError(b"ERR DUMP payload version or checksum are wrong") from None
+    try:
+        return restore_value(body, call.engine.node_limits)
+    except CorruptPayload:
+        raise CommandError(b"ERR Bad data format") from None
+
+
+@command(
+    "restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    arity=-4,
+    flags=Flag.WRITE | Flag.DENY_OOM,
+    keys=FIRST,
+    since="2.6.0",
+    group="generic",
+)
+def restore(call: Call) -> None:
+    """Give a key the value that DUMP replied, to live for `ttl` ms; 0 is for ever.
+
+    With ABSTTL, until that Unix time in ms. FREQ is accepted and has no meaning here.
+    """
+    key = call.argv[1]
+    options = _read_options(call)
+    if not options.replace and call.value(1) is not None:
+        raise CommandError(b"BUSYKEY Target key name already exists.")
+    expires_ms = call.integer(2)
+    if expires_ms < 0:
+        raise CommandError(b"ERR Invalid TTL value, must be >= 0")
+    value = _read_value(call)
+    if expires_ms and not options.absolute:
+        expires_ms = min(expires_ms + call.now_ms, _LATEST_MS)
+    former = call.value(1)
+    if expires_ms and has_passed(call, expires_ms):
+        call.delete(key)
+        if former is not None:
+            call.notify(Event.GENERIC, b"del", key)
+            call.changed()
+            call.emit([b"DEL", key])
+        call.reply.ok()
+        return
+    place(call, call.db, key, value, expires_ms or None)
+    if expires_ms and not options.absolute:
+        call.emit([*call.argv[:2], b"%d" % expires_ms, *call.argv[3:], b"ABSTTL"])
+    if options.idle_s is not None:
+        call.db.note_access(key, call.engine.second - options.idle_s)
+    call.notify(Event.GENERIC, b"restore", key)
+    announce_replaced(call, call.db, key, former, value)
+    call.changed()
+    call.reply.ok()

@@ -1,0 +1,141 @@
+"""Commands about the server as a whole: its clock, its end, and its place among others, which is alone."""
+
+import time
+
+from headrace.commands.declaration.help import reply_help
+from headrace.commands.declaration.table import command, container
+from headrace.engine.call import Call
+from headrace.engine.command import Flag
+from headrace.engine.errors import BUSY, SYNTAX, CommandError
+from headrace.engine.waiting import REPLICAS
+
+_QUIET = Flag.LOADING | Flag.STALE
+_ADMIN = Flag.ADMIN | Flag.NO_SCRIPT | Flag.STALE
+_INT64_MAX = 2**63 - 1
+_NO_CLUSTER = b"ERR This instance has cluster support disabled"
+
+
+# --- time and end ----------------------------------------------------------------------------------------------
+
+
+@command("time", arity=1, flags=_QUIET | Flag.FAST, since="2.6.0", group="server")
+def time_(call: Call) -> None:
+    """Reply the Unix time: seconds, and microseconds of the second that has begun."""
+    microseconds = time.time_ns() // 1000 if call.engine.clock is None else call.now_ms * 1000
+    call.reply.array(2)
+    call.reply.bulk(b"%d" % (microseconds // 1_000_000))
+    call.reply.bulk(b"%d" % (microseconds % 1_000_000))
+
+
+@command(
+    "shutdown [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]",
+    arity=-1,
+    flags=_ADMIN | Flag.LOADING | Flag.NO_MULTI | Flag.ALLOW_BUSY,
+    since="1.0.0",
+    group="server",
+)
+def shutdown(call: Call) -> None:
+    """End the server; there is a reply only where it goes on."""
+    options = [word.lower() for word in call.argv[1:]]
+    known = {b"nosave", b"save", b"now", b"force", b"abort"}
+    if not known.issuperset(options) or {b"nosave", b"save"} <= set(options):
+        raise CommandError(SYNTAX)
+    if b"abort" in options:
+        if len(options) > 1:
+            raise CommandError(SYNTAX)
+        raise CommandError(b"ERR No shutdown in progress.")
+    if call.engine.shutdown_hook is None:
+        raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    if call.engine.busy is not None and b"nosave" not in options:
+        raise CommandError(BUSY)
+    save = b"save" in options if {b"nosave", b"save"} & set(options) else None
+    try:
+        call.engine.shutdown_hook(save)
+    except CommandError:
+        if b"force" not in options:
+            raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.") from None
+        call.engine.shutdown_hook(False)
+    call.client.closing = True
+
+
+# --- replicas, of which there are none ---------------------------------------------------------------------------
+
+
+@command("wait numreplicas timeout", arity=3, flags=Flag.NO_SCRIPT, since="3.0.0", group="generic")
+def wait(call: Call) -> None:
+    """Wait until so many replicas have what was written, and reply how many have: none, when the time is up."""
+    replicas = call.integer(1)
+    timeout = read_timeout_ms(call, 2)
+    if replicas > 0 and call.may_block():
+        call.block([], REPLICAS, timeout, False, call.argv)
+    else:
+        call.reply.integer(0)
+
+
+def read_timeout_ms(call: Call, index: int) -> int:
+    """Read whole milliseconds; 0 is for ever."""
+    timeout = call.integer(index, b"ERR timeout is not an integer or out of range")
+    if timeout < 0:
+        raise CommandError(b"ERR timeout is negative")
+    if timeout > _INT64_MAX - call.now_ms:
+        raise CommandError(b"ERR timeout is out of range")
+    return timeout
+
+
+def _follow(call: Call) -> None:
+    if [word.lower() for word in call.argv[1:]] != [b"no", b"one"]:
+        raise CommandError(b"ERR this server can not be a replica; only REPLICAOF NO ONE is accepted")
+    call.reply.ok()
+
+
+@command("replicaof host port", arity=3, flags=_ADMIN, since="5.0.0", group="server")
+def replicaof(call: Call) -> None:
+    """Accept NO ONE, for this server follows nobody."""
+    _follow(call)
+
+
+@command("slaveof host port", arity=3, flags=_ADMIN, since="1.0.0", group="server")
+def slaveof(call: Call) -> None:
+    """Accept NO ONE, as REPLICAOF does."""
+    _follow(call)
+
+
+@command("role", arity=1, flags=_QUIET | Flag.NO_SCRIPT | Flag.FAST, since="2.8.12", group="server")
+def role(call: Call) -> None:
+    """Reply the part of this server in replication: a master, at offset 0, without replicas."""
+    call.reply.array(3)
+    call.reply.bulk(b"master")
+    call.reply.integer(0)
+    call.reply.array(0)
+
+
+# --- the cluster, which this server is no part of ----------------------------------------------------------------
+
+
+def _no_cluster(_: Call) -> None:
+    """Refuse: this server is no part of a cluster."""
+    raise CommandError(_NO_CLUSTER)
+
+
+container("cluster", since="3.0.0", group="cluster", summary="Refuse: this server is no part of a cluster.")
+for _syntax, _arity, _since in (
+    ("cluster|countkeysinslot slot", 3, "3.0.0"),
+    ("cluster|getkeysinslot slot count", 4, "3.0.0"),
+    ("cluster|info", 2, "3.0.0"),
+    ("cluster|keyslot key", 3, "3.0.0"),
+    ("cluster|links", 2, "7.0.0"),
+    ("cluster|myid", 2, "3.0.0"),
+    ("cluster|myshardid", 2, "7.2.0"),
+    ("cluster|nodes", 2, "3.0.0"),
+    ("cluster|shards", 2, "7.0.0"),
+    ("cluster|slots", 2, "3.0.0"),
+):
+    command(_syntax, arity=_arity, flags=Flag.STALE, since=_since, group="cluster")(_no_cluster)
+for _name in ("readonly", "readwrite"):
+    command(_name, arity=1, flags=_QUIET | Flag.FAST, since="3.0.0", group="cluster")(_no_cluster)
+
+
+@command("cluster|help", arity=2, flags=_QUIET, since="5.0.0", group="cluster")
+def cluster_help(call: Call) -> None:
+    """Reply what CLUSTER can do."""
+    reply_help(call)

@@ -1,0 +1,691 @@
+# cython: nonecheck=True
+"""Commands on the entries of a stream: adding, reading by ID, deleting, trimming, and the counters of history."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from headrace.commands.streams.arguments cimport (
+    id_text, is_word, lower_bound, number, reply_entry, strict_id, strict_ids, upper_bound,
+)
+from headrace.commands.streams.effects cimport (
+    emit_duplicate, emit_forgotten, emit_limits, emit_record, emit_settings, knows_producers,
+)
+from headrace.core.entry_log cimport EntryCursor, open_cursor
+from headrace.core.group cimport Group
+from headrace.core.memory cimport Span, allocate, byte_t, release
+from headrace.core.stream cimport (
+    ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal,
+)
+from headrace.core.stream_id cimport (
+    NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, generate_id, generate_seq, is_zero,
+    less, max_id, parse_new, same, wrap_id,
+)
+from headrace.engine.call cimport Call
+from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
+from headrace.engine.notifications cimport STREAM
+
+from headrace.commands.streams.idempotence import automatic_id
+from headrace.commands.streams.arguments import INVALID_ID
+from headrace.commands.declaration.table import FIRST, command
+from headrace.core.errors import EntryTooLarge
+from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError, wrong_arity
+
+cdef enum:
+    SPANS_ON_STACK = 64
+    COUNT_FIRST = 1000          # a longer reply is counted before it is written, so that it can leave in parts
+
+cdef bytes ZERO_ID = b"ERR The ID specified in XADD must be greater than 0-0"
+cdef bytes SMALL_ID = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
+cdef bytes EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
+cdef bytes TOO_LARGE = b"ERR Elements are too large to be stored"
+
+
+# --- XADD and XTRIM --------------------------------------------------------------------------------------------
+
+# What stands between the key and the ID of XADD, or behind the key of XTRIM.
+ctypedef struct Options:
+    bint trims
+    TrimGoal goal
+    Py_ssize_t threshold        # where the threshold stands
+    bint limit_given
+    bint policy_given
+    ID reached                  # how far the trim has looked
+    bint no_make
+    Py_ssize_t producer         # where the producer's name stands; 0: not idempotent
+    bint automatic              # IDMPAUTO: the idempotent ID comes from the fields
+    NewID kind
+    ID id
+
+
+cdef bint policy_word(object text, Policy *policy) noexcept:
+    if is_word(text, b"keepref"):
+        policy[0] = KEEPREF
+    elif is_word(text, b"delref"):
+        policy[0] = DELREF
+    elif is_word(text, b"acked"):
+        policy[0] = ACKED
+    else:
+        return False
+    return True
+
+
+cdef Py_ssize_t parse_trim(Call call, Py_ssize_t i, Options *options) except -1:
+    """MAXLEN or MINID with its threshold; the index of the threshold."""
+    cdef Py_ssize_t more = call.argc - 1 - i
+    if options.trims:
+        raise CommandError(b"ERR syntax error, MAXLEN and MINID options at the same time are not compatible")
+    options.goal.by_length = is_word(call.argv[i], b"maxlen")
+    if more >= 2 and call.argv[i + 1] == b"~":
+        options.goal.approximate = True
+        i += 1
+    elif more >= 2 and call.argv[i + 1] == b"=":
+        i += 1
+    i += 1
+    if options.goal.by_length:
+        length = call.integer(i)
+        if length < 0:
+            raise CommandError(b"ERR The MAXLEN argument must be >= 0.")
+        options.goal.length = length
+    else:
+        options.goal.min_id = strict_id(call, i)
+    options.trims = True
+    options.threshold = i
+    return i
+
+
+cdef Py_ssize_t parse_idempotence(Call call, Py_ssize_t i, Options *options) except -1:
+    """IDMPAUTO producer, or IDMP producer id; the index of the last of them."""
+    cdef bint automatic = is_word(call.argv[i], b"idmpauto")
+    word = b"IDMPAUTO" if automatic else b"IDMP"
+    if options.producer:
+        raise CommandError(b"ERR syntax error, IDMP/IDMPAUTO specified multiple times")
+    if not call.argv[i + 1]:
+        raise CommandError(b"ERR syntax error, %s requires a non-empty producer ID" % word)
+    if not automatic and not call.argv[i + 2]:
+        raise CommandError(b"ERR syntax error, IDMP requires a non-empty idempotent ID")
+    options.producer = i + 1
+    options.automatic = automatic
+    return i + 1 if automatic else i + 2
+
+
+cdef Py_ssize_t parse_options(Call call, bint adds, Options *options) except -1:
+    """Read the options of XADD (up to its ID, whose index is returned) or of XTRIM."""
+    cdef Py_ssize_t i = 2
+    cdef Py_ssize_t more
+    cdef bytes text
+    cdef int64_t entries
+    memset(options, 0, sizeof(Options))
+    while i < call.argc:
+        more = call.argc - 1 - i
+        text = <bytes>call.argv[i]
+        if adds and len(text) == 1 and text[0] == c"*":
+            options.kind = NEW_ID_AUTO
+            break
+        elif more >= 1 and (is_word(text, b"maxlen") or is_word(text, b"minid")):
+            i = parse_trim(call, i, options)
+        elif more >= 1 and is_word(text, b"limit"):
+            i += 1
+            limit = call.integer(i)
+            if limit < 0:
+                raise CommandError(b"ERR The LIMIT argument must be >= 0.")
+            options.goal.limit = limit
+            options.limit_given = True
+        elif not options.policy_given and policy_word(text, &options.goal.policy):
+            options.policy_given = True
+        elif adds and is_word(text, b"nomkstream"):
+            options.no_make = True
+        elif adds and more >= 1 and is_word(text, b"idmpauto"):
+            i = parse_idempotence(call, i, options)
+        elif adds and more >= 2 and is_word(text, b"idmp"):
+            i = parse_idempotence(call, i, options)
+        elif adds:
+            options.kind = parse_new(text, len(text), &options.id)
+            if options.kind == NEW_ID_BAD:
+                raise CommandError(INVALID_ID)
+            if options.producer and not call.engine.loading:
+                raise CommandError(b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
+            break
+        else:
+            raise CommandError(SYNTAX)
+        i += 1
+
+    if options.goal.limit and not options.trims:
+        raise CommandError(b"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
+    if not adds and not options.trims:
+        raise CommandError(b"ERR syntax error, XTRIM must be called with a trimming strategy")
+    if call.engine.loading:
+        options.goal.limit = 0
+    elif options.limit_given:
+        if not options.goal.approximate:
+            raise CommandError(b"ERR syntax error, LIMIT cannot be used without the special ~ option")
+    elif options.goal.approximate:
+        entries = 100 * <int64_t>call.engine.node_limits.max_entries
+        options.goal.limit = min(entries if entries > 0 else 10000, 1000000)
+    return i
+
+
+cdef list exact_trim(Call call, Stream stream, const Options *options):
+    """The command as its repetition removes what it removed here, whatever the nodes then are.
+
+    Redis rewrites every policy as KEEPREF. ACKED may end before it has reached a length, where a node ends, and starts
+    from another place when it is repeated: it is told how far it has looked.
+    """
+    cdef list argv = list(call.argv)
+    cdef Policy policy = options.goal.policy
+    cdef ID bound = options.reached
+    if not options.goal.approximate and not (options.goal.by_length and policy == ACKED):
+        return argv
+    if options.goal.approximate:
+        argv[options.threshold - 1] = b"="
+    if options.goal.by_length and policy != ACKED:
+        argv[options.threshold] = number(stream.log.length)
+    elif options.goal.by_length and same(bound, max_id()) and not stream.log.contains(bound):
+        argv[options.threshold] = b"0"          # no ID is greater, so that MINID could not tell that all were looked at
+    else:
+        if policy == KEEPREF and not stream.log.first_stored(&bound):
+            bound = max_id()
+        argv[options.threshold - (2 if is_mark(argv[options.threshold - 1]) else 1)] = b"MINID"
+        argv[options.threshold] = id_text(bound)
+    return argv
+
+
+cdef bint is_mark(bytes text):
+    return text == b"=" or text == b"~"
+
+
+cdef int free_dropped(Call call, Stream stream) except -1:
+    """Have nodes freed beside the event loop that went in great number."""
+    if stream.log.dropped is not None:
+        dropped = stream.log.dropped
+        stream.log.dropped = None
+        call.engine.freeing.discard(dropped)
+    return 0
+
+
+cdef uint64_t trim_stream(Call call, Stream stream, Options *options) except? 0:
+    """Trim, count the changes, fail watchers; how many entries went."""
+    cdef uint64_t removed = stream.trim(&options.goal, &options.reached)
+    if removed:
+        free_dropped(call, stream)
+        call.changed(removed)
+        call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xtrim", <bytes>call.argv[1])
+    return removed
+
+
+cdef int append_fields(Call call, Stream stream, ID id, Py_ssize_t first) except -1:
+    """Append the arguments from `first` on as names and values."""
+    cdef Span spans[SPANS_ON_STACK]
+    cdef Span *pairs = spans
+    cdef Py_ssize_t count = call.argc - first
+    cdef Py_ssize_t i
+    cdef object text
+    if count > SPANS_ON_STACK:
+        pairs = <Span *>allocate(count * sizeof(Span))
+        if pairs == NULL:
+            raise MemoryError
+    try:
+        for i in range(count):
+            text = call.argv[first + i]
+            pairs[i].data = <const byte_t *>PyBytes_AS_STRING(text)
+            pairs[i].size = PyBytes_GET_SIZE(text)
+        stream.log.append(id, pairs, count // 2)
+    except EntryTooLarge:
+        raise CommandError(TOO_LARGE) from None
+    finally:
+        if pairs != spans:
+            release(pairs)
+    return 0
+
+
+def new_stream(Call call) -> Stream:
+    """Make an empty stream with the settings of now, which no key has yet; effects say what those are.
+
+    Whoever repeats effects knows no settings: there, a stream begins with the defaults.
+    """
+    cdef Stream stream = Stream(call.engine.node_limits)
+    if not call.engine.loading:
+        config = call.engine.config
+        stream.producers.set_limits(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
+    return stream
+
+
+def hand_over_settings(Call call, bytes key, Stream stream) -> None:
+    """Emit, behind the effect that made a stream, what it was made with; for commands that are not compiled."""
+    emit_settings(call, key, stream)
+
+
+@command(
+    "xadd key [NOMKSTREAM] [KEEPREF|DELREF|ACKED] [IDMPAUTO producer | IDMP producer id] "
+    "[MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
+    arity=-5, flags=WRITE | DENY_OOM | FAST, keys=FIRST, since="5.0.0", group="stream",
+)
+def xadd(Call call) -> None:
+    """Append an entry to a stream, which is created where it is missing, and reply its ID.
+
+    Nil where NOMKSTREAM forbids creating. A message that its producer sent before is not added again; the reply is the
+    ID that it got then.
+    """
+    cdef Options options
+    cdef Py_ssize_t at = parse_options(call, True, &options)
+    cdef Stream stream
+    cdef ID id
+    cdef bytes key = <bytes>call.argv[1]
+    cdef bytes producer = None
+    cdef bytes idempotent_id = None
+    cdef bint is_new = False
+    cdef list effect
+    cdef Py_ssize_t pairs = call.argc - at - 1
+    if pairs < 2 or pairs % 2:
+        raise wrong_arity(b"xadd")
+    if options.kind == NEW_ID_GIVEN and is_zero(options.id):
+        raise CommandError(ZERO_ID)
+    stream = call.stream(1)
+    if stream is None:
+        if options.no_make:
+            call.reply.null()
+            return
+        stream = new_stream(call)
+        is_new = True
+    if options.producer:
+        producer = call.argv[options.producer]
+        if options.automatic:
+            idempotent_id = automatic_id(call.argv[at + 1:])
+        else:
+            idempotent_id = call.argv[options.producer + 1]
+        if is_duplicate(call, stream, producer, idempotent_id, &options):
+            return
+
+    if same(stream.log.last_id, max_id()):
+        raise CommandError(EXHAUSTED)
+    id = options.id
+    if options.kind == NEW_ID_AUTO:
+        generate_id(stream.log.last_id, call.now_ms, &id)
+    elif options.kind == NEW_ID_AUTO_SEQ and not generate_seq(stream.log.last_id, id.ms, &id):
+        raise CommandError(SMALL_ID)
+    elif not less(stream.log.last_id, id):
+        raise CommandError(SMALL_ID)
+    append_fields(call, stream, id, at + 1)
+    if is_new:
+        call.create(key, stream)
+    if options.producer:
+        stream.producers.record(producer, idempotent_id, wrap_id(id))
+        call.db.producing.add(key)
+    call.engine.dirty += 1
+    call.reply.bulk_id(id)
+    call.engine.touch_key(call.db, key)
+    call.notify(STREAM, b"xadd", key)
+    if options.trims:
+        trim_stream(call, stream, &options)
+    if call.engine.effect_sink is not None:
+        effect = exact_trim(call, stream, &options)
+        effect[at] = id_text(id)
+        if options.producer and not knows_producers(call):
+            del effect[options.producer - 1:options.producer + (1 if options.automatic else 2)]
+            call.emit(effect)
+            emit_record(call, key, producer, idempotent_id, id)
+        else:
+            call.emit(effect)
+        if is_new:
+            emit_settings(call, key, stream)
+    call.engine.signal_key(call.db, key)
+
+
+cdef bint is_duplicate(Call call, Stream stream, bytes producer, bytes idempotent_id, const Options *options) except -1:
+    """Whether a message was sent before; then it is counted, and the reply is the ID that it got.
+
+    Whether it is one is decided once. An effect without an ID is how Redis writes that it was, and one with an ID that
+    it was not, whatever is remembered when it is repeated.
+    """
+    cdef StreamID known
+    cdef bint repeated = call.engine.loading
+    if repeated and options.kind == NEW_ID_GIVEN:
+        return False
+    known = stream.producers.find(producer, idempotent_id)
+    if known is None and not repeated:
+        return False
+    stream.producers.duplicates += 1
+    call.changed()
+    emit_duplicate(call, <bytes>call.argv[1])
+    if known is None:
+        call.reply.null()
+    else:
+        call.reply.bulk_id(known.id)
+    return True
+
+
+@command(
+    "xtrim key MAXLEN|MINID [=|~] threshold [LIMIT count] [KEEPREF|DELREF|ACKED]",
+    arity=-4, flags=WRITE, keys=FIRST, since="5.0.0", group="stream",
+)
+def xtrim(Call call) -> None:
+    """Remove the oldest entries of a stream, down to a length or up to an ID, and reply how many went."""
+    cdef Options options
+    cdef Stream stream
+    cdef uint64_t removed
+    parse_options(call, False, &options)
+    stream = call.stream(1)
+    if stream is None:
+        call.reply.integer(0)
+        return
+    removed = trim_stream(call, stream, &options)
+    if removed and call.engine.effect_sink is not None:
+        call.emit(exact_trim(call, stream, &options))
+    call.reply.integer(removed)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+@command("xlen key", arity=2, flags=READ | FAST, keys=FIRST, since="5.0.0", group="stream")
+def xlen(Call call) -> None:
+    """Reply how many entries the stream holds; 0 where there is no such key."""
+    cdef Stream stream = call.stream(1)
+    call.reply.integer(stream.log.length if stream is not None else 0)
+
+
+@command("xrange key start end [COUNT count]", arity=-4, flags=READ, keys=FIRST, since="5.0.0", group="stream")
+def xrange(Call call) -> None:
+    """Reply the entries whose IDs lie between start and end, both included."""
+    reply_range(call, 2, 3, False)
+
+
+@command("xrevrange key end start [COUNT count]", arity=-4, flags=READ, keys=FIRST, since="5.0.0", group="stream")
+def xrevrange(Call call) -> None:
+    """Reply the entries whose IDs lie between end and start, both included, the newest first."""
+    reply_range(call, 3, 2, True)
+
+
+cdef int reply_range(Call call, Py_ssize_t start_at, Py_ssize_t end_at, bint backwards) except -1:
+    cdef ID start = lower_bound(call, start_at)
+    cdef ID end = upper_bound(call, end_at)
+    cdef int64_t count = -1
+    cdef Py_ssize_t i = 4
+    cdef Stream stream
+    cdef EntryCursor cursor
+    cdef int64_t written = 0
+    cdef size_t mark
+    while i < call.argc:
+        if not is_word(call.argv[i], b"count") or i + 1 == call.argc:
+            raise CommandError(SYNTAX)
+        count = max(call.integer(i + 1), 0)
+        i += 2
+    stream = call.stream(1)
+    if stream is None:
+        return call.reply.array(0)
+    if count == 0:
+        return call.reply.null_array()
+    if count == -1 or count > COUNT_FIRST:
+        written = count_range(stream, start, end, count)
+        call.reply.array(written)
+        cursor = open_cursor(stream.log, start, end, backwards)
+        while written > 0 and cursor.next():
+            reply_entry(call.reply, &cursor.node)
+            written -= 1
+        return 0
+    cursor = open_cursor(stream.log, start, end, backwards)
+    mark = call.reply.defer()
+    while written < count and cursor.next():
+        reply_entry(call.reply, &cursor.node)
+        written += 1
+    return call.reply.settle_array(mark, written)
+
+
+cdef int64_t count_range(Stream stream, ID start, ID end, int64_t most):
+    """How many entries a range has, up to `most` (-1: all). Visiting is much cheaper than replying."""
+    cdef EntryCursor cursor
+    cdef int64_t count = 0
+    cursor = open_cursor(stream.log, start, end, False)
+    while count != most and cursor.next():
+        count += 1
+    return count
+
+
+# --- deleting --------------------------------------------------------------------------------------------------
+
+@command("xdel key id [id ...]", arity=-3, flags=WRITE | FAST, keys=FIRST, since="5.0.0", group="stream")
+def xdel(Call call) -> None:
+    """Delete entries, whoever still has them pending, and reply how many there were."""
+    cdef Stream stream = call.stream(1)
+    cdef uint64_t deleted = 0
+    cdef StreamID id
+    if stream is not None:
+        for id in strict_ids(call, 2, call.argc - 2):
+            deleted += stream.log.delete(id.id)
+        if deleted:
+            call.changed(deleted)
+            call.touch(<bytes>call.argv[1])
+            call.notify(STREAM, b"xdel", <bytes>call.argv[1])
+    call.reply.integer(deleted)
+
+
+cdef Py_ssize_t parse_ids_block(Call call, Py_ssize_t i, Policy *policy, Py_ssize_t *count) except -1:
+    """[KEEPREF|DELREF|ACKED] IDS numids id …, in any order; the index of the first ID."""
+    cdef bint policy_given = False
+    cdef Py_ssize_t first = 0
+    cdef int64_t numids
+    policy[0] = KEEPREF
+    while i < call.argc:
+        if is_word(call.argv[i], b"ids") and i + 1 < call.argc:
+            numids = call.integer(i + 1, b"ERR Number of IDs must be a positive integer")
+            if numids < 1:
+                raise CommandError(b"ERR Number of IDs must be a positive integer")
+            if numids > call.argc - i - 2:
+                raise CommandError(b"ERR The `numids` parameter must match the number of arguments")
+            first = i + 2
+            count[0] = numids
+            i += numids + 2
+        elif not policy_given and policy_word(call.argv[i], policy):
+            policy_given = True
+            i += 1
+        else:
+            raise CommandError(SYNTAX)
+    if first == 0:
+        raise CommandError(b"ERR IDS option is required")
+    return first
+
+
+cdef int reply_missing(Call call, Py_ssize_t count) except -1:
+    """The reply where there is no stream or group: none of the IDs is there, whatever they are."""
+    call.reply.array(count)
+    for _ in range(count):
+        call.reply.integer(MISSING)
+    return 0
+
+
+@command(
+    "xdelex key [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
+    arity=-5, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
+)
+def xdelex(Call call) -> None:
+    """Delete entries as far as the policy allows, and reply for each: 1 deleted, -1 not there, 2 still referred to."""
+    cdef Stream stream = call.stream(1)
+    cdef Policy policy
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t first = parse_ids_block(call, 2, &policy, &count)
+    cdef References references
+    cdef uint64_t deleted = 0
+    cdef uint64_t dropped = 0
+    cdef StreamID id
+    cdef Fate fate
+    if stream is None:
+        reply_missing(call, count)
+        return
+    ids = strict_ids(call, first, count)
+    references = stream.references()
+    call.reply.array(count)
+    for id in ids:
+        if policy == DELREF:
+            dropped += references.drop(id.id)
+        fate = stream.remove(id.id, policy, references)
+        deleted += fate == DELETED
+        call.reply.integer(fate)
+    if deleted:
+        call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xdel", <bytes>call.argv[1])
+    if deleted or dropped:
+        call.changed(max(deleted, dropped))
+
+
+@command(
+    "xackdel key group [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
+    arity=-6, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
+)
+def xackdel(Call call) -> None:
+    """Acknowledge in a group and delete as far as the policy allows.
+
+    Replies for each ID: 1 acknowledged and deleted, -1 not pending in the group, 2 acknowledged but still referred to.
+    """
+    cdef Stream stream = call.stream(1)
+    cdef Policy policy
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t first = parse_ids_block(call, 3, &policy, &count)
+    cdef References references
+    cdef uint64_t acknowledged = 0
+    cdef uint64_t length
+    cdef StreamID id
+    cdef Fate fate
+    group = stream.find_group(<bytes>call.argv[2]) if stream is not None else None
+    if group is None:
+        reply_missing(call, count)
+        return
+    ids = strict_ids(call, first, count)
+    references = stream.references()
+    length = stream.log.length
+    call.reply.array(count)
+    for id in ids:
+        fate = stream.acknowledge_and_remove(group, id.id, policy, references)
+        acknowledged += fate != MISSING
+        call.reply.integer(fate)
+    if stream.log.length != length:
+        call.touch(<bytes>call.argv[1])
+        call.notify(STREAM, b"xdel", <bytes>call.argv[1])
+    if acknowledged:
+        call.changed(acknowledged)
+
+
+# --- history ---------------------------------------------------------------------------------------------------
+
+@command(
+    "xsetid key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+    arity=-3, flags=WRITE | DENY_OOM | FAST, keys=FIRST, since="5.0.0", group="stream",
+)
+def xsetid(Call call) -> None:
+    """Set the last ID of a stream, and the counters of its history."""
+    cdef ID last = strict_id(call, 2)
+    cdef ID deleted
+    cdef ID top
+    cdef int64_t added = -1
+    cdef bint deleted_given = False
+    cdef Py_ssize_t i = 3
+    cdef Stream stream
+    cdef Group group
+    while i < call.argc:
+        if is_word(call.argv[i], b"entriesadded") and i + 1 < call.argc:
+            added = call.integer(i + 1)
+            if added < 0:
+                raise CommandError(b"ERR entries_added must be positive")
+        elif is_word(call.argv[i], b"maxdeletedid") and i + 1 < call.argc:
+            deleted = strict_id(call, i + 1)
+            deleted_given = True
+            if less(last, deleted):
+                raise CommandError(
+                    b"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
+        else:
+            raise CommandError(SYNTAX)
+        i += 2
+    stream = call.stream(1)
+    if stream is None:
+        raise CommandError(NO_SUCH_KEY)
+    if less(last, stream.log.max_deleted_id) and not call.engine.loading:       # Redis 7.0 takes it
+        raise CommandError(b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
+    if stream.log.last_alive(&top):
+        if less(last, top):
+            raise CommandError(b"ERR The ID specified in XSETID is smaller than the target stream top item")
+        if added != -1 and <uint64_t>added < stream.log.length:
+            raise CommandError(b"ERR The entries_added specified in XSETID is smaller than the target stream length")
+    stream.set_last_id(last)
+    if added != -1:
+        stream.log.entries_added = added
+        for group in stream.group_list():
+            group.cap_position()
+    if deleted_given and not is_zero(deleted):
+        stream.log.max_deleted_id = deleted
+    call.notify(STREAM, b"xsetid", <bytes>call.argv[1])
+    call.changed()
+    call.reply.ok()
+
+
+# --- producers -------------------------------------------------------------------------------------------------
+
+@command(
+    "xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]",
+    arity=-2, flags=WRITE | FAST, keys=FIRST, since="8.6.0", group="stream",
+)
+def xcfgset(Call call) -> None:
+    """Set how long and how many idempotent IDs a stream remembers; a change forgets those it has."""
+    cdef Stream stream
+    cdef Py_ssize_t i = 2
+    duration = size = None
+    if call.value(1) is None:
+        raise CommandError(NO_SUCH_KEY)
+    stream = call.stream(1)
+    while i < call.argc:
+        if is_word(call.argv[i], b"idmp-duration") and i + 1 < call.argc:
+            if duration is not None:
+                raise CommandError(b"ERR IDMP-DURATION specified multiple times")
+            duration = call.integer(i + 1)
+            if not 1 <= duration <= 86400:
+                raise CommandError(b"ERR IDMP-DURATION must be between 1 and 86400 seconds")
+        elif is_word(call.argv[i], b"idmp-maxsize") and i + 1 < call.argc:
+            if size is not None:
+                raise CommandError(b"ERR IDMP-MAXSIZE specified multiple times")
+            size = call.integer(i + 1)
+            if not 1 <= size <= 10000:
+                raise CommandError(b"ERR IDMP-MAXSIZE must be between 1 and 10000 entries")
+        else:
+            raise CommandError(SYNTAX)
+        i += 2
+    if duration is None and size is None:
+        raise CommandError(b"ERR At least one parameter must be specified")
+    producers = stream.producers
+    forgotten = producers.sizes()
+    if producers.configure(
+        producers.duration_s if duration is None else duration, producers.max_size if size is None else size
+    ):
+        call.changed()
+        if not knows_producers(call):
+            emit_forgotten(call, <bytes>call.argv[1], forgotten)
+            emit_limits(call, <bytes>call.argv[1], stream)
+    call.reply.ok()
+
+
+@command(
+    "xidmprecord key producer idempotent-id id",
+    arity=5, flags=WRITE | DENY_OOM | FAST, keys=FIRST, since="8.6.2", group="stream",
+)
+def xidmprecord(Call call) -> None:
+    """Remember that a producer's message became an entry; written by AOF rewrites."""
+    cdef ID id = strict_id(call, 4)
+    cdef Stream stream
+    cdef StreamID known
+    _, key, producer, idempotent_id, _ = call.argv
+    if not producer:
+        raise CommandError(b"ERR producer ID must be non-empty")
+    if not idempotent_id:
+        raise CommandError(b"ERR idempotent ID must be non-empty")
+    if call.value(1) is None:
+        raise CommandError(NO_SUCH_KEY)
+    stream = call.stream(1)
+    if not stream.log.contains(id):
+        raise CommandError(b"ERR No such message in stream")
+    known = stream.producers.find(producer, idempotent_id)
+    if known is None or call.engine.loading:
+        stream.producers.record(producer, idempotent_id, wrap_id(id))
+        call.db.producing.add(key)
+        call.changed()
+        if not knows_producers(call):
+            emit_record(call, key, producer, idempotent_id, id)
+    elif not same(known.id, id):
+        raise CommandError(b"ERR IID already exists for this producer with a different stream ID")
+    call.reply.ok()
