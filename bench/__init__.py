@@ -5,5 +5,5 @@
     python -m bench page            the page again, from the figures that it was made of
     python -m bench quick           one line a workload, against its floor
 
-The load generator, the workloads and the charts are those of `headrace bench`: see src/headrace/bench.
+The load generator, the workloads and the charts are those of `headrace bench`: see src/headrace/measuring.
 """

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bench.harness import fresh
-from headrace.bench.targets import packed
+from headrace.measuring.targets import packed
 
 REQUESTS = 3000
 PAUSE = 0.001

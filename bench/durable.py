@@ -11,10 +11,10 @@ import time
 
 from bench.run import Row, Run
 from bench.servers import servers
-from headrace.bench.rounds import alternated
-from headrace.bench.samples import Sample
-from headrace.bench.targets import Target, packed
-from headrace.bench.workloads import TOOK, Shape, Workload, fill, xadd
+from headrace.measuring.rounds import alternated
+from headrace.measuring.samples import Sample
+from headrace.measuring.targets import Target, packed
+from headrace.measuring.workloads import TOOK, Shape, Workload, fill, xadd
 
 SETTINGS = ("--save", "", "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 WRITING = "XADD to disk, 50 clients"

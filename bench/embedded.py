@@ -26,10 +26,10 @@ import headrace
 from bench.harness import fresh
 from bench.run import Run
 from bench.servers import ALONE
-from headrace.bench.rounds import alternated
-from headrace.bench.samples import Finding
-from headrace.bench.targets import HEADRACE, IN_MEMORY, private_redis, redis_command
 from headrace.embedded.database import Database
+from headrace.measuring.rounds import alternated
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import HEADRACE, IN_MEMORY, private_redis, redis_command
 
 THREADS = 16
 ALWAYS = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")

@@ -7,8 +7,8 @@ clock says little, and a ratio of the servers' own processor time that reaches t
 
 from __future__ import annotations
 
-from headrace.bench.samples import OTHER_WORK, Finding
-from headrace.bench.targets import HEADRACE
+from headrace.measuring.samples import OTHER_WORK, Finding
+from headrace.measuring.targets import HEADRACE
 
 TOLERANCE = 0.15
 

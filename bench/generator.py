@@ -13,10 +13,10 @@ import subprocess
 
 from bench.run import Run
 from bench.servers import servers
-from headrace.bench.rounds import alternated
-from headrace.bench.samples import Finding, Sample
-from headrace.bench.targets import Target
-from headrace.bench.workloads import Shape, xadd
+from headrace.measuring.rounds import alternated
+from headrace.measuring.samples import Finding, Sample
+from headrace.measuring.targets import Target
+from headrace.measuring.workloads import Shape, xadd
 
 OURS = "headrace bench"
 THEIRS = "redis-benchmark"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.embedded import SERVER
-from headrace.bench.charts import NEARLY
-from headrace.bench.samples import Finding, Ratio
-from headrace.bench.targets import HEADRACE, REDIS
+from headrace.measuring.charts import NEARLY
+from headrace.measuring.samples import Finding, Ratio
+from headrace.measuring.targets import HEADRACE, REDIS
 
 
 @dataclass(frozen=True)

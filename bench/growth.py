@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from bench.run import Run
 from bench.servers import servers
-from headrace.bench import workloads
-from headrace.bench.samples import Figure, Sample
-from headrace.bench.targets import Target, packed
-from headrace.bench.workloads import GROUP, Streams, Workload, drive, entry_id, piped, places
+from headrace.measuring import workloads
+from headrace.measuring.samples import Figure, Sample
+from headrace.measuring.targets import Target, packed
+from headrace.measuring.workloads import GROUP, Streams, Workload, drive, entry_id, piped, places
 
 TABLE = "Growth"
 PIPELINE = 16

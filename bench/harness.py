@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headrace.bench.machine import machine
+from headrace.measuring.machine import machine
 
 RESULTS = Path("build/bench")
 WIDTH_WITHOUT_TERMINAL = 130

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from bench.harness import fresh, resident_bytes
 from bench.run import Run
 from bench.servers import servers
-from headrace.bench.samples import Finding
-from headrace.bench.targets import HEADRACE, Target, packed
-from headrace.bench.workloads import FIRST_MS
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import HEADRACE, Target, packed
+from headrace.measuring.workloads import FIRST_MS
 
 BATCH = 100
 KEY = b"s"

@@ -12,10 +12,10 @@ from itertools import islice, product
 
 from bench.harness import Report, Row, median, report, resident_bytes, seconds, settled_resident_bytes
 from bench.ordered_maps import KEYS, STRUCTURES, SkipList
-from headrace.bench.targets import packed, private_redis, redis_version
 from headrace.core.entry_log import NodeLimits
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
+from headrace.measuring.targets import packed, private_redis, redis_version
 
 SIZES = [100_000, 1_000_000]
 ROUNDS = 3

@@ -17,10 +17,10 @@ from bench.goals import BY_WORKLOAD, GOALS, is_share
 from bench.run import Row, cell
 from bench.sections import SECTIONS, Section
 from bench.tables import figure_table, goal_cell, growth_table, markdown, others, plain_table, ratio_table
-from headrace.bench.charts import Panel, RatioRow, bars, lines, ratios
-from headrace.bench.numbers import times
-from headrace.bench.samples import Finding
-from headrace.bench.targets import HEADRACE, REDIS
+from headrace.measuring.charts import Panel, RatioRow, bars, lines, ratios
+from headrace.measuring.numbers import times
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import HEADRACE, REDIS
 
 BLAME = Path(__file__).with_name("blame.md")
 DOCS = Path("docs")

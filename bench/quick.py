@@ -16,12 +16,12 @@ from bench.embedded import SERVER, WORKLOADS
 from bench.embedded import measure as measure_in_process
 from bench.floors import FLOORS, below_floor
 from bench.harness import fresh
-from headrace.bench import workloads
-from headrace.bench.numbers import shown, times
-from headrace.bench.rounds import alternated, measure
-from headrace.bench.samples import Finding
-from headrace.bench.targets import HEADRACE, REDIS, Target, private_headrace, private_redis, redis_command
-from headrace.bench.workloads import Streams, Workload, chosen, looking, xadd
+from headrace.measuring import workloads
+from headrace.measuring.numbers import shown, times
+from headrace.measuring.rounds import alternated, measure
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import HEADRACE, REDIS, Target, private_headrace, private_redis, redis_command
+from headrace.measuring.workloads import Streams, Workload, chosen, looking, xadd
 
 MESSAGES = 200_000
 SECONDS = 0.3

@@ -17,12 +17,12 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
-from headrace.bench.machine import machine, versions
-from headrace.bench.numbers import shown, times
-from headrace.bench.rounds import measure
-from headrace.bench.samples import Finding
-from headrace.bench.targets import HEADRACE, Target, redis_version
-from headrace.bench.workloads import Workload
+from headrace.measuring.machine import machine, versions
+from headrace.measuring.numbers import shown, times
+from headrace.measuring.rounds import measure
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import HEADRACE, Target, redis_version
+from headrace.measuring.workloads import Workload
 
 RESULTS = Path("build/bench")
 PACKAGES = ("redis", "hiredis", "fakeredis", "uvloop", "pyspark", "pyarrow")

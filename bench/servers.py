@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from bench.run import Run
-from headrace.bench.targets import IN_MEMORY, Target, private_headrace, private_redis, redis_command
+from headrace.measuring.targets import IN_MEMORY, Target, private_headrace, private_redis, redis_command
 
 ALONE = "There is no redis-server here, so that Headrace is measured alone; apt-get install redis-server brings one."
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.run import Run
 from bench.servers import servers
-from headrace.bench import workloads
-from headrace.bench.workloads import Shape, Streams, xadd
+from headrace.measuring import workloads
+from headrace.measuring.workloads import Shape, Streams, xadd
 
 PIPELINES = (1, 16, 64)
 CLIENTS = (1, 50, 500)

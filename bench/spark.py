@@ -28,7 +28,7 @@ import redis
 
 from bench.bystander import apart, bystand, processes_below
 from bench.harness import Row, median
-from headrace.bench.targets import private_headrace
+from headrace.measuring.targets import private_headrace
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,9 +12,9 @@ import time
 
 from bench.run import Run
 from bench.servers import ALONE
-from headrace.bench.rounds import alternated
-from headrace.bench.samples import Finding
-from headrace.bench.targets import (
+from headrace.measuring.rounds import alternated
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import (
     HEADRACE,
     REDIS,
     Target,
@@ -24,7 +24,7 @@ from headrace.bench.targets import (
     redis_command,
     running,
 )
-from headrace.bench.workloads import Shape, fill
+from headrace.measuring.workloads import Shape, fill
 
 SETTINGS = ("--save", "", "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
 ROUNDS = 3

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from bench.goals import BY_WORKLOAD, Goal, is_share, share
 from bench.run import Row, cell
-from headrace.bench.numbers import shown, times
-from headrace.bench.samples import Finding, Ratio
-from headrace.bench.targets import HEADRACE
+from headrace.measuring.numbers import shown, times
+from headrace.measuring.samples import Finding, Ratio
+from headrace.measuring.targets import HEADRACE
 
 FLAT = 2.0
 """What costs more than so many times as much in the longest stream as in the shortest grows."""

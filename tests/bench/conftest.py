@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from headrace.bench.targets import HEADRACE, REDIS, Target
+from headrace.measuring.targets import HEADRACE, REDIS, Target
 
 
 def _target(name: str, client: redis.Redis) -> Target:

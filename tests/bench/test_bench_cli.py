@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 import redis
 
-from headrace.bench.errors import NoSuchTarget
-from headrace.bench.targets import Target
+from headrace.measuring.errors import NoSuchTarget
+from headrace.measuring.targets import Target
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:

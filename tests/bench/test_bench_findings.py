@@ -6,8 +6,8 @@ import pytest
 
 from bench.floors import FLOORS, TOLERANCE, below_floor
 from bench.goals import GOALS, Goal
-from headrace.bench.numbers import short, shown, times
-from headrace.bench.samples import Figure, Finding, findings, limit
+from headrace.measuring.numbers import short, shown, times
+from headrace.measuring.samples import Figure, Finding, findings, limit
 
 
 def finding(

@@ -9,9 +9,9 @@ from rich.console import Console
 from bench import quick as quick_module
 from bench.floors import FLOORS
 from bench.quick import in_memory, on_disk, quick
-from headrace.bench.samples import Finding
-from headrace.bench.targets import Target
-from headrace.bench.workloads import Streams
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import Target
+from headrace.measuring.workloads import Streams
 
 
 def test_every_floor_belongs_to_a_workload() -> None:

@@ -14,7 +14,7 @@ from bench.goals import GOALS
 from bench.page import write_page
 from bench.run import Run, Scale
 from bench.sections import BY_NAME, SECTIONS
-from headrace.bench.targets import HEADRACE, REDIS, Target
+from headrace.measuring.targets import HEADRACE, REDIS, Target
 
 TINY = Scale(messages=2_000, rounds=1, seconds=0.01, growth=(500, 1_000), start_up=(500,))
 _RUNS: dict[str, Run] = {}

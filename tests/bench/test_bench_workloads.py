@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.bench.errors import NoSuchWorkload
-from headrace.bench.rounds import alternated, measure
-from headrace.bench.targets import HEADRACE, REDIS, Target
-from headrace.bench.workloads import Shape, Streams, Workload, catalogue, chosen, places
+from headrace.measuring.errors import NoSuchWorkload
+from headrace.measuring.rounds import alternated, measure
+from headrace.measuring.targets import HEADRACE, REDIS, Target
+from headrace.measuring.workloads import Shape, Streams, Workload, catalogue, chosen, places
 
 STREAMS = Streams(2_000, Shape(fields=2, value_size=20))
 ALL = catalogue(STREAMS, clients=5, pipeline=3)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.bench.errors import LoadFailed
-from headrace.bench.load import Load
-from headrace.bench.targets import Target, packed
-from headrace.bench.workloads import GROUP, Shape, fill
+from headrace.measuring.errors import LoadFailed
+from headrace.measuring.load import Load
+from headrace.measuring.targets import Target, packed
+from headrace.measuring.workloads import GROUP, Shape, fill
 
 # --- replies -------------------------------------------------------------------------------------------------------
 

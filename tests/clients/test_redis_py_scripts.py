@@ -7,7 +7,7 @@ import pytest
 import redis
 from redis.exceptions import LockError, LockNotOwnedError, NoScriptError, ResponseError
 
-from headrace.engine.version import REDIS_VERSION
+from headrace.engine import REDIS_VERSION
 
 
 @pytest.fixture(params=[2, 3])

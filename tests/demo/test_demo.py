@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 import redis
 
-import headrace.cli.demo.running as cli
+import headrace.demo.running as cli
 from headrace.demo.conductor import Demo
 from headrace.demo.lag import LagRecord, Sample, draw
 from headrace.demo.lag_picture import write_picture

@@ -1,4 +1,4 @@
-"""How our commands are declared: options that belong together as one parameter, and a quiet end at Ctrl-C.
+"""How our commands are declared and fail: options that belong together as one parameter, and a quiet end at Ctrl-C.
 
     @declared
     def top(*, once: Annotated[bool, typer.Option("--once")] = False, server: ServerAddress) -> None: …
@@ -16,11 +16,17 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
+from headrace.core.errors import HeadraceError
+
 INTERRUPTED: Final = 130  # by Ctrl-C, as shells say it
 ENDED: Final = 143  # by SIGTERM
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class CommandFailed(HeadraceError):
+    """The command cannot do what was asked for and exits with status 1; the text is a sentence that says what to do."""
 
 
 def declared(function: Callable[..., None]) -> Callable[..., None]:

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
+from headrace.cli.terminal import run_steps
 from headrace.engine.engine import Engine
 from headrace.storage.disk import Disk
 from headrace.storage.loading import Loaded
@@ -31,15 +30,4 @@ class Warnings:
 
 def read_engine(path: Path) -> tuple[Engine, Loaded]:
     """Load what a path holds; nothing is changed there."""
-    console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("read", total=None)
-        steps = read_data(path, Warnings(console), Disk())
-        while True:
-            try:
-                progress = next(steps)
-            except StopIteration as end:
-                result: tuple[Engine, Loaded] = end.value
-                return result
-            bar.update(task, completed=progress.done, total=progress.total)
+    return run_steps("reading", read_data(path, Warnings(Console(stderr=True, highlight=False)), Disk()))

@@ -1,6 +1,7 @@
 """`headrace`: the server, and what there is for it and its files, from the command line.
 
-Each command is declared in a package of its own, in a `command.py` that imports nothing heavy.
+Each command is declared in a module that imports nothing heavy: `cli/serve.py`, or `command.py` of a package where
+more belongs to the command.
 """
 
 import sys
@@ -9,14 +10,14 @@ from typing import Annotated
 import typer
 
 import headrace
-from headrace.cli.bench.command import BENCH_HELP, bench
+from headrace.cli.bench import BENCH_HELP, bench
 from headrace.cli.check.command import CHECK_HELP, check
 from headrace.cli.convert.command import CONVERT_HELP, convert
-from headrace.cli.demo.command import DEMO_HELP, demo
+from headrace.cli.demo import DEMO_HELP, demo
 from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.cli.pipeline.command import pipeline_app
-from headrace.cli.serve.command import SERVE_HELP, serve
+from headrace.cli.serve import SERVE_HELP, serve
 from headrace.cli.standard_streams import guarded
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, Final
 
+from headrace.engine import REDIS_VERSION
 from headrace.engine.call import Call
 from headrace.engine.engine import Engine
 from headrace.engine.errors import BUSY, BUSY_FUNCTION, CommandError
 from headrace.engine.lua_sandbox import LuaSandbox
 from headrace.engine.script_errors import ScriptFailed, ScriptKilled, ScriptRefusal
 from headrace.engine.script_run import ScriptRun
-from headrace.engine.version import REDIS_VERSION
 
 _UNKILLABLE: Final = (
     b"UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script "

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.paper import paper
 from headrace.cli.showing import number, size
+from headrace.cli.terminal import output_console, run_steps
 from headrace.storage.check import DAMAGED, MISSING, OK, CheckReport, FileReport, check
 from headrace.storage.disk import Disk
 from headrace.storage.repair import cut_prepared_space, repaired_path, write_repaired
@@ -23,9 +21,9 @@ _LISTED: Final = 10  # problems of one file in the table; JSON has all
 def run_check(path: Path, *, fix: bool, output: Path | None, as_json: bool) -> int:
     """Check, print, repair where that is asked for; return the exit code."""
     disk = Disk()
-    console = paper()
+    console = output_console()
     path = path.absolute()
-    report = _check(path, disk)
+    report = run_steps("checking", check(path, disk))
     target: Path | None = None
     left: list[str] = []
     cut = cut_prepared_space(report, disk) if fix and not report.problems else 0
@@ -42,22 +40,6 @@ def run_check(path: Path, *, fix: bool, output: Path | None, as_json: bool) -> i
                 soft_wrap=True,
             )
     return 1 if report.problems else 0
-
-
-def _check(path: Path, disk: Disk) -> CheckReport:
-    """Check, with a bar on the terminal that goes when it is done."""
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("check", total=None)
-        steps = check(path, disk)
-        while True:
-            try:
-                progress = next(steps)
-            except StopIteration as end:
-                report: CheckReport = end.value
-                return report
-            bar.update(task, completed=progress.done, total=progress.total)
 
 
 # --- printing ------------------------------------------------------------------------------------------------------

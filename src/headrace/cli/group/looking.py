@@ -8,11 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.address import ServerAddress
+from headrace.cli.command import CommandFailed
 from headrace.cli.connecting import connected, require_stream, stream_keys
-from headrace.cli.errors import CommandFailed
 from headrace.cli.moments import written
-from headrace.cli.paper import paper
 from headrace.cli.showing import duration, lossless, number, raw, shown
+from headrace.cli.terminal import output_console
 
 _UNBROKEN: Final = {"id", "added", "last delivered"}  # columns whose cells are whole, however narrow the terminal
 
@@ -99,7 +99,7 @@ def run_pending(
         )
     _print(table, "Nothing is pending.")
     if len(records) > count:
-        paper().print(Text(f"and more: --count {count * 5}", style="dim"))
+        output_console().print(Text(f"and more: --count {count * 5}", style="dim"))
 
 
 def require_group(client: redis.Redis, key: bytes, group: bytes) -> dict[str, object]:
@@ -126,7 +126,7 @@ def _table(*left: str, right: tuple[str, ...]) -> Table:
 
 
 def _print(table: Table, otherwise: str) -> None:
-    console = paper()
+    console = output_console()
     if table.row_count:
         console.print(table)
     else:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.paper import paper
 from headrace.cli.showing import entries, plural
+from headrace.cli.terminal import output_console
 
 if TYPE_CHECKING:
     from headrace.pipelines.audit import Audit
@@ -41,7 +41,7 @@ def verdict(audit: "Audit") -> str:
     says = {"missing": "lacks it", "extra": "has it, the stream does not", "changed": "has other fields"}
     for difference in audit.differences[:_LISTED]:
         table.add_row(Text(difference.key), difference.id, says[difference.kind])
-    console = paper()
+    console = output_console()
     with console.capture() as captured:
         console.print(table)
     more = len(audit.differences) - _LISTED

@@ -21,7 +21,7 @@ from headrace.cli.rows.json_lines import json_line
 from headrace.cli.rows.parquet_rows import ParquetWriter, arrow
 from headrace.cli.rows.row import ID_COLUMN, Pairs
 from headrace.cli.showing import plural, raw, shown
-from headrace.cli.transfer.bars import bar
+from headrace.cli.terminal import counted
 
 
 def run_export(
@@ -58,14 +58,14 @@ def _export(
 ) -> int:
     columns = Columns()
     if form != JSON:
-        with bar("looking for columns", total) as advance:
+        with counted("looking for columns", total) as advance:
             for count, (id, pairs) in enumerate(fetch(client, key, *span), 1):
                 columns.add(id, pairs)
                 if count % 1000 == 0:
                     advance(count)
     count = 0
     write, finish = _writer(form, file, columns)
-    with bar("exporting", total) as advance:
+    with counted("exporting", total) as advance:
         for count, (id, pairs) in enumerate(fetch(client, key, *span), 1):
             write(id, pairs)
             if count % 1000 == 0:

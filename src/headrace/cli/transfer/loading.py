@@ -17,9 +17,8 @@ import redis
 import typer
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.command import INTERRUPTED
+from headrace.cli.command import INTERRUPTED, CommandFailed
 from headrace.cli.connecting import ask, connected, require_stream
-from headrace.cli.errors import CommandFailed
 from headrace.cli.interrupts import undivided
 from headrace.cli.rows.csv_rows import read_csv
 from headrace.cli.rows.fetching import as_pairs
@@ -28,7 +27,7 @@ from headrace.cli.rows.json_lines import read_json_lines
 from headrace.cli.rows.parquet_rows import read_parquet, row_count
 from headrace.cli.rows.row import Row
 from headrace.cli.showing import plural, raw, shown
-from headrace.cli.transfer.bars import bar
+from headrace.cli.terminal import counted
 from headrace.core.stream_id import StreamID
 
 _TOO_SMALL: Final = "The ID specified in XADD"
@@ -100,7 +99,7 @@ def _load(
     with reading(path) as file:
         in_bytes = path != STANDARD and form != PARQUET  # how far it is in the file; else, how many rows
         total = os.fstat(file.fileno()).st_size if in_bytes else row_count(file) if path != STANDARD else None
-        with bar("loading", total) as advance:
+        with counted("loading", total) as advance:
             rows = _rows(file, form, id_column, path)
             while True:
                 ahead, failure = _take(rows, batch)

@@ -1,12 +1,12 @@
 """Commands of a connection: who it is, which database it uses, and which protocol it speaks."""
 
 from headrace.commands.declaration.table import command
+from headrace.engine import REDIS_VERSION
 from headrace.engine.acl_rules import Reason
 from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, WRONG_PASSWORD, CommandError, quoted, wrong_arity
-from headrace.engine.version import REDIS_VERSION
 from headrace.engine.waiting import LOGIN
 
 _HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY

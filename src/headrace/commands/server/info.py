@@ -12,6 +12,7 @@ from typing import Final
 
 import headrace
 from headrace.commands.declaration.table import command
+from headrace.engine import REDIS_VERSION
 from headrace.engine.acl_rules import Reason
 from headrace.engine.call import Call
 from headrace.engine.command import Command, Flag
@@ -19,7 +20,6 @@ from headrace.engine.engine import Engine
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
 from headrace.engine.pubsub import Kind
 from headrace.engine.settings import show_share
-from headrace.engine.version import REDIS_VERSION
 
 Fields = Iterator[tuple[str, object]]
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
-from headrace.bench.numbers import short, times
+from headrace.measuring.numbers import short, times
 
 COLOURS: Final = {
     "Headrace": "#2563eb",

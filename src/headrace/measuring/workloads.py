@@ -22,10 +22,10 @@ from typing import Final
 
 import redis
 
-from headrace.bench.errors import LoadFailed, NoSuchWorkload
-from headrace.bench.load import Load
-from headrace.bench.samples import Figure, Sample
-from headrace.bench.targets import Target, packed
+from headrace.measuring.errors import LoadFailed, NoSuchWorkload
+from headrace.measuring.load import Load
+from headrace.measuring.samples import Figure, Sample
+from headrace.measuring.targets import Target, packed
 
 FIRST_MS: Final = 10**12
 MOST_BYTES: Final = 256 << 20

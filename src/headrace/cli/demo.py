@@ -32,6 +32,6 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, and the rest as errors.")] = False,
 ) -> None:
     """Show the whole road."""
-    from headrace.cli.demo.running import run_demo  # noqa: PLC0415 — the other commands do not need it
+    from headrace.demo.running import run_demo  # noqa: PLC0415 — the other commands do not need it
 
     raise typer.Exit(run_demo(messages, seconds, devices, directory, spark=spark, as_json=as_json))

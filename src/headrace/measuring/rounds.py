@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import redis
 
-from headrace.bench.samples import Finding, Sample, findings
-from headrace.bench.targets import Target
-from headrace.bench.workloads import Workload, refusal
+from headrace.measuring.samples import Finding, Sample, findings
+from headrace.measuring.targets import Target
+from headrace.measuring.workloads import Workload, refusal
 
 Thing = TypeVar("Thing")
 

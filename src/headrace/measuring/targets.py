@@ -28,7 +28,7 @@ from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.retry import Retry
 
-from headrace.bench.errors import NoSuchTarget
+from headrace.measuring.errors import NoSuchTarget
 
 HEADRACE: Final = "Headrace"
 REDIS: Final = "redis-server"

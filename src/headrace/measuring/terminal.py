@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from headrace.bench.charts import colour_of
-from headrace.bench.numbers import shown, times
-from headrace.bench.samples import Finding
+from headrace.measuring.charts import colour_of
+from headrace.measuring.numbers import shown, times
+from headrace.measuring.samples import Finding
 
 BAR = 46
 EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -48,7 +48,7 @@ def bench(  # noqa: PLR0917 — typer takes options from parameters
     show_list: Annotated[bool, typer.Option("--list", help="List the workloads and leave.")] = False,
 ) -> None:
     """Measure a server."""
-    from headrace.cli.bench.running import BenchOptions, list_workloads, run_bench  # noqa: PLC0415 — others do not need it
+    from headrace.measuring.running import BenchOptions, list_workloads, run_bench  # noqa: PLC0415 — others do not need it
 
     options = BenchOptions(
         url=url,

@@ -1,4 +1,4 @@
-"""`headrace bench`: stream workloads against a server, or this Headrace beside this machine's redis-server."""
+"""What `headrace bench` does: workloads against a server, or this Headrace beside this machine's redis-server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
-from headrace.bench.charts import RatioRow, bars, ratios
-from headrace.bench.machine import machine, versions
-from headrace.bench.rounds import measure
-from headrace.bench.samples import Finding
-from headrace.bench.targets import IN_MEMORY, Target, private_headrace, private_redis, redis_command
-from headrace.bench.terminal import Display, plot, table
-from headrace.bench.workloads import Shape, Streams, Workload, catalogue, chosen
+from headrace.measuring.charts import RatioRow, bars, ratios
+from headrace.measuring.machine import machine, versions
+from headrace.measuring.rounds import measure
+from headrace.measuring.samples import Finding
+from headrace.measuring.targets import IN_MEMORY, Target, private_headrace, private_redis, redis_command
+from headrace.measuring.terminal import Display, plot, table
+from headrace.measuring.workloads import Shape, Streams, Workload, catalogue, chosen
 
 DURABLE = ("--save", "", "--appendonly", "yes", "--appendfsync")
 

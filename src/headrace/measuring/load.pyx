@@ -26,7 +26,7 @@ from libc.string cimport memchr, memcpy, memset
 
 from headrace.core.clock cimport monotonic_ns
 
-from headrace.bench.errors import LoadFailed
+from headrace.measuring.errors import LoadFailed
 
 cdef extern from "<sys/epoll.h>" nogil:
     enum: EPOLLIN, EPOLLOUT, EPOLL_CTL_ADD, EPOLL_CTL_MOD
