@@ -1,27 +1,15 @@
 """An engine in the test's own process: a clock to set, clients without sockets, and the effects, which none sees."""
 
 from headrace.commands.all import TABLE
-from headrace.engine.channel import ChannelFigures
+from headrace.engine.channel import ClosedChannel
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
 
 Effect = tuple[int, list[bytes]]
 
 
-class Nowhere:
+class Nowhere(ClosedChannel):
     """The host's side of a client that nothing is behind."""
-
-    def flush(self) -> None:
-        pass
-
-    def resume(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def figures(self) -> ChannelFigures:
-        return ChannelFigures(0, 0, 0, 0, 0, 0)
 
 
 class InProcessClient:

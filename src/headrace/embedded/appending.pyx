@@ -24,7 +24,7 @@ from headrace.commands.streams.effects cimport emit_settings
 from headrace.core.memory cimport allocate, reallocate, release
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport generate_id, max_id, same, wrap_id, write_decimal
-from headrace.embedded.line cimport Line
+from headrace.embedded.local_connection cimport LocalConnection
 from headrace.engine.command cimport DENY_OOM, WRITE
 from headrace.engine.engine cimport Engine
 from headrace.engine.notifications cimport STREAM
@@ -54,9 +54,9 @@ cdef extern from "Python.h":
 cdef class Appender:
     """See the module. Used by whoever holds the host's lock."""
 
-    def __init__(self, host: Host, line: Line):
+    def __init__(self, host: Host, connection: LocalConnection):
         self.host = host
-        self.client = line.client
+        self.client = connection.session.client
         self.command = Command(b"xadd", self.append, syntax="", arity=-5, flags=WRITE | DENY_OOM)
         self.counted = host.engine.table[b"xadd"]
         self.row_sizes = []
@@ -68,9 +68,9 @@ cdef class Appender:
     # --- the calls ---------------------------------------------------------------------------------------------
 
     def add(self, key: bytes, row: dict, ticket):
-        """Add one row; returns its ID and, where it is not on disk yet, a line to wait on, else None.
+        """Add one row; returns its ID and, where it is not on disk yet, a connection to wait on, else None.
 
-        `ticket` makes such a line. None in place of both: CLIENT PAUSE holds back who adds; send XADD, which waits.
+        `ticket` makes such a connection. None in place of both: CLIENT PAUSE holds back who adds; send XADD, which waits.
         """
         self.host.enter()
         try:
@@ -81,7 +81,7 @@ cdef class Appender:
             self.host.exit()
 
     def add_many(self, key: bytes, rows: list, ticket):
-        """Add rows; returns True and a line to wait on, or None. None in place of both as for `add`."""
+        """Add rows; returns True and a connection to wait on, or None. None in place of both as for `add`."""
         self.host.enter()
         try:
             for row in rows:
@@ -92,13 +92,14 @@ cdef class Appender:
             self.host.exit()
 
     def hold(self, ticket):
-        """Bring out what was added; where that takes time, return a line that will tell when it is done."""
+        """Bring out what was added; where that takes time, return a connection that gets a reply when it is done."""
+        cdef LocalConnection connection
         self.host.settle()
         if not self.host.journal.must_hold():
             return None
-        line = ticket()
-        self.host.journal.hold(line, [SAFE])
-        return line
+        connection = <LocalConnection>ticket()
+        connection.session.hold([SAFE])
+        return connection
 
     cdef object run(self, bytes key):
         """Append what was encoded, unless it must wait; raises what the engine refuses."""

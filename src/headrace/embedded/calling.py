@@ -4,8 +4,8 @@
     acall, aadd, aadd_many        the same for coroutines, which others go on beside
 
 Several requests that are sent together have one reply each, and those may come apart: the first at once, the last in an
-hour. A line is used again when every request has its reply. One that somebody stopped waiting on (Ctrl-C, a cancelled
-task) ends: what it may still be given is given to nobody.
+hour. A connection is used again when every request has its reply. Where a wait was interrupted (Ctrl-C, a cancelled
+task), the connection ends, and what may still be replied goes nowhere.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from headrace.core.stream_id import StreamID
 from headrace.embedded.appending import Appender
 from headrace.embedded.errors import Refused
 from headrace.embedded.host import Host
-from headrace.embedded.line import Line
+from headrace.embedded.local_connection import LocalConnection
 
 _IN_ONE_RUN: Final = 1000  # rows that are added without letting another thread in between
 
@@ -30,7 +30,7 @@ class Caller:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self._appender = Appender(host, Line(host))
+        self._appender = Appender(host, LocalConnection(host))
 
     # --- commands --------------------------------------------------------------------------------------------------
 
@@ -40,17 +40,17 @@ class Caller:
 
     def call_all(self, *requests: Request) -> Any:
         """Run commands, and return the reply of the last when all have theirs; raise the first refusal."""
-        line = self._line()
+        connection = self._connection()
         replies: list[Any] = []
         try:
-            line.call(*requests)
-            line.wait()
-            while not line.collect(replies, len(requests)):
-                line.wait()
+            connection.call(*requests)
+            connection.wait()
+            while not connection.collect(replies, len(requests)):
+                connection.wait()
         except BaseException:
-            line.leave()
+            connection.leave()
             raise
-        return self._last(line, replies, len(requests))
+        return self._last(connection, replies, len(requests))
 
     async def acall(self, *argv: bytes) -> Any:
         """Run a command and return its reply, while other coroutines go on."""
@@ -58,33 +58,33 @@ class Caller:
 
     async def acall_all(self, *requests: Request) -> Any:
         """Do the same as `call_all` in a coroutine."""
-        line = self._line()
+        connection = self._connection()
         replies: list[Any] = []
         try:
-            line.call(*requests)
-            await _arrival(line)
-            while not line.collect(replies, len(requests)):
-                await _arrival(line)
+            connection.call(*requests)
+            await _arrival(connection)
+            while not connection.collect(replies, len(requests)):
+                await _arrival(connection)
         except BaseException:
-            line.leave()
+            connection.leave()
             raise
-        return self._last(line, replies, len(requests))
+        return self._last(connection, replies, len(requests))
 
-    def _line(self) -> Line:
+    def _connection(self) -> LocalConnection:
         idle = self.host.idle
         try:
             return idle.pop()
         except IndexError:
             if self.host.state:
                 raise self.host.refusal() from None
-            return Line(self.host)
+            return LocalConnection(self.host)
 
-    def _last(self, line: Line, replies: list[Any], wanted: int) -> Any:
-        """Keep the line for the next call, and return the last reply."""
-        if line.reusable:
-            self.host.idle.append(line)
+    def _last(self, connection: LocalConnection, replies: list[Any], wanted: int) -> Any:
+        """Keep the connection for the next call, and return the last reply."""
+        if connection.reusable:
+            self.host.idle.append(connection)
         else:
-            line.leave()
+            connection.leave()
         for reply in replies:
             if isinstance(reply, Refused):
                 raise reply
@@ -96,7 +96,7 @@ class Caller:
 
     def add(self, key: bytes, row: dict[Any, Any]) -> StreamID:
         """Add a row of names and values."""
-        added = self._appender.add(key, row, self._line)
+        added = self._appender.add(key, row, self._connection)
         if added is None:
             return StreamID.parse(self.call(*_request(key, row)))
         id, ticket = added
@@ -106,7 +106,7 @@ class Caller:
 
     async def aadd(self, key: bytes, row: dict[Any, Any]) -> StreamID:
         """Do the same in a coroutine."""
-        added = self._appender.add(key, row, self._line)
+        added = self._appender.add(key, row, self._connection)
         if added is None:
             return StreamID.parse(await self.acall(*_request(key, row)))
         id, ticket = added
@@ -122,7 +122,7 @@ class Caller:
         count, ticket = 0, None
         try:
             for run in _runs(rows):
-                added = self._appender.add_many(key, run, self._line)
+                added = self._appender.add_many(key, run, self._connection)
                 before, ticket = ticket, added[1] if added is not None else None
                 if before is not None:
                     self._await(before)
@@ -140,7 +140,7 @@ class Caller:
         count, ticket = 0, None
         try:
             for run in _runs(rows):
-                added = self._appender.add_many(key, run, self._line)
+                added = self._appender.add_many(key, run, self._connection)
                 before, ticket = ticket, added[1] if added is not None else None
                 if before is not None:
                     await self._aawait(before)
@@ -159,7 +159,7 @@ class Caller:
                 await self._aawait(ticket)
         return count
 
-    def _await(self, ticket: Line) -> None:
+    def _await(self, ticket: LocalConnection) -> None:
         """Return when what was added is safe."""
         try:
             ticket.wait()
@@ -168,7 +168,7 @@ class Caller:
             raise
         self._collect(ticket)
 
-    async def _aawait(self, ticket: Line) -> None:
+    async def _aawait(self, ticket: LocalConnection) -> None:
         try:
             await _arrival(ticket)
         except BaseException:
@@ -176,15 +176,15 @@ class Caller:
             raise
         self._collect(ticket)
 
-    def _collect(self, ticket: Line) -> None:
+    def _collect(self, ticket: LocalConnection) -> None:
         """Take the one reply that a ticket is for: the disk has it, or has refused."""
         replies: list[Any] = []
         ticket.collect(replies, 1)
         self._last(ticket, replies, 1)
 
 
-async def _arrival(line: Line) -> None:
-    """Return when a line has been given something, whichever thread gives it."""
+async def _arrival(connection: LocalConnection) -> None:
+    """Return when a connection has been given something, whichever thread gives it."""
     loop = asyncio.get_running_loop()
     arrived = loop.create_future()
 
@@ -196,12 +196,12 @@ async def _arrival(line: Line) -> None:
         with suppress(RuntimeError):  # the event loop was closed: nobody waits any more
             loop.call_soon_threadsafe(tell)
 
-    line.listener = listen
+    connection.listener = listen
     try:
-        if not line.readable:
+        if not connection.readable:
             await arrived
     finally:
-        line.listener = None
+        connection.listener = None
 
 
 def _runs(rows: Iterable[Mapping[Any, Any]]) -> Iterator[list[dict[Any, Any]]]:

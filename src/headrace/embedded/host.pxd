@@ -2,6 +2,7 @@ from cpython.pythread cimport PyThread_type_lock
 from libc.stdint cimport int64_t
 
 from headrace.engine.engine cimport Engine
+from headrace.session.session cimport Limits
 from headrace.storage.journal cimport Journal
 
 cpdef enum State:
@@ -21,8 +22,9 @@ cdef class Host:
     cdef bint commit_due                # effects were taken that nobody brings out yet
     cdef bint interrupt_due             # Ctrl-C came while its thread was inside
     cdef list later                     # functions to call before the lock is given back
-    cdef readonly set lines             # that have not ended
-    cdef readonly list idle             # lines of `call`, of which none waits for anything
+    cdef readonly Limits limits         # of its sessions
+    cdef readonly set connections       # that have not ended
+    cdef readonly list idle             # connections for calls, of which none waits for anything
     cdef readonly int64_t alarm_ms      # ms of the steady clock when the engine wants to ring; 0: never
     cdef public object wake             # tells the keeper that its plans have changed
 

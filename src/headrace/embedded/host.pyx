@@ -9,7 +9,7 @@ cost 24 µs for the way there and back (two cores, Python 3.11), where the lock 
 
 Effects are committed when the lock is given back. Under `always` the journal's own thread writes and syncs them, and
 what other threads do meanwhile is covered by the next sync: group commit, as on the server. A thread waits for the sync
-after it has given back the lock (see `headrace.embedded.line`).
+after it has given back the lock (see `headrace.embedded.local_connection`).
 
 A process that was forked has a copy of the engine that must not write; its state says so before any lock is tried.
 
@@ -44,7 +44,8 @@ cdef class Host:
         self.journal = journal
         self.store = store
         self.later = []
-        self.lines = set()
+        self.limits = Limits()
+        self.connections = set()
         self.idle = []
         engine.waiting.set_alarm = self.set_alarm
 
@@ -101,16 +102,16 @@ cdef class Host:
     cdef int settle_all(self) except -1:
         while True:
             self.engine.flush_clients()
-            if not self.later:
-                break
-            later = self.later
-            self.later = []
-            for callback in later:
-                callback()
-        if self.commit_due:
-            self.commit_due = False
-            self.journal.commit()
-        return 0
+            if self.later:
+                later = self.later
+                self.later = []
+                for callback in later:
+                    callback()
+            elif self.commit_due:
+                self.commit_due = False
+                self.journal.commit()   # which may end connections, where the disk refuses
+            else:
+                return 0
 
     cdef int interrupted(self) except -1:
         """An exception that is not the engine's went through it: nobody knows what it has done by half.
@@ -124,8 +125,8 @@ cdef class Host:
         try:
             self.journal.drain()
         finally:
-            for line in list(self.lines):
-                line.break_off()
+            for connection in list(self.connections):
+                connection.end_without_engine()
         return 0
 
     def postpone_interrupt(self) -> bool:
@@ -148,7 +149,7 @@ cdef class Host:
 
     # --- what the engine and the journal ask for ---------------------------------------------------------------
 
-    def commit_later(self, commit) -> None:
+    def commit_later(self, commit, _in_a_turn: bool) -> None:
         """Commit when the lock is given back."""
         self.commit_due = True
 
@@ -194,8 +195,8 @@ cdef class Host:
                 self.settle()
                 self.journal.drain()
                 self.state = CLOSED
-                for line in list(self.lines):
-                    line.end()
+                for connection in list(self.connections):
+                    connection.end()
             self.state = CLOSED
             finish(sound)
         finally:

@@ -1,6 +1,6 @@
 """An asyncio redis-py client on the engine of this process.
 
-    redis.asyncio.Redis ─► ConnectionPool ─► EngineConnection ─► StreamReader, EngineWriter ─► Line ─► engine
+    redis.asyncio.Redis ─► ConnectionPool ─► EngineConnection ─► StreamReader, EngineWriter ─► LocalConnection
 
 Commands run in the event loop's thread, when they are written; what blocks, or waits for the disk, comes from the
 keeper's thread or another one, and is handed to the event loop.
@@ -19,7 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from headrace.embedded.host import Host
-from headrace.embedded.line import Line
+from headrace.embedded.local_connection import LocalConnection
 from headrace.embedded.redis_client import defaults
 
 _LONGEST_LINE = 1 << 30
@@ -32,8 +32,8 @@ class EngineWriter:
         """Connect."""
         self._reader = reader
         self._loop = asyncio.get_running_loop()
-        self._line = Line(host, takes_bytes=True)
-        self._line.listener = self._listen
+        self._connection = LocalConnection(host, takes_bytes=True)
+        self._connection.listener = self._listen
         self._writing = False
         self._ended = False
 
@@ -46,7 +46,7 @@ class EngineWriter:
         data = b"".join(pieces)
         self._writing = True  # what comes now is read below, and needs no message to the loop
         try:
-            self._line.feed(data)
+            self._connection.feed(data)
         finally:
             self._writing = False
         self._read()
@@ -57,8 +57,8 @@ class EngineWriter:
                 self._loop.call_soon_threadsafe(self._read)
 
     def _read(self) -> None:
-        over = self._line.over
-        chunks = self._line.take()
+        over = self._connection.ended
+        chunks = self._connection.take()
         if chunks and not self._ended:
             self._reader.feed_data(b"".join(chunks))
         if over and not self._ended:
@@ -71,7 +71,7 @@ class EngineWriter:
     def close(self) -> None:
         """Disconnect."""
         self._ended = True
-        self._line.leave()
+        self._connection.leave()
 
     def is_closing(self) -> bool:
         """Tell whether it was disconnected."""

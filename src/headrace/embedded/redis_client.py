@@ -1,6 +1,6 @@
 """A redis-py client on the engine of this process.
 
-    redis.Redis ─► ConnectionPool ─► EngineConnection ─► EngineSocket ─► Line ─► engine
+    redis.Redis ─► ConnectionPool ─► EngineConnection ─► EngineSocket ─► LocalConnection
 
 redis-py writes requests to what it takes for a socket, and reads replies from it: its parsers, pipelines, transactions
 and subscriptions work as they are. A command runs in the thread that sends it; the reply is there when it is read,
@@ -18,7 +18,7 @@ from redis.connection import AbstractConnection, ConnectionPool
 from redis.retry import Retry
 
 from headrace.embedded.host import Host
-from headrace.embedded.line import Line
+from headrace.embedded.local_connection import LocalConnection
 
 _OF_THE_CLIENT = ("single_connection_client",)
 
@@ -28,7 +28,7 @@ class EngineSocket:
 
     def __init__(self, host: Host) -> None:
         """Connect."""
-        self._line = Line(host, takes_bytes=True)
+        self._connection = LocalConnection(host, takes_bytes=True)
         self._timeout: float | None = None
         self._rest = memoryview(b"")
 
@@ -38,22 +38,22 @@ class EngineSocket:
 
     def sendall(self, data: bytes | bytearray | memoryview) -> None:
         """Run the requests that are complete by now."""
-        self._line.feed(bytes(data))
+        self._connection.feed(bytes(data))
 
     def readable(self, timeout: float | None) -> bool:
         """Tell whether there is something to receive, if only the end, waiting for it so long."""
-        return bool(self._rest) or self._line.wait(timeout)
+        return bool(self._rest) or self._connection.wait(timeout)
 
     def recv(self, size: int) -> bytes:
         """Receive some bytes; none are the end."""
         if not self._rest:
-            if not self._line.wait(self._timeout):
+            if not self._connection.wait(self._timeout):
                 if self._timeout == 0:
                     raise BlockingIOError(EWOULDBLOCK, "there is no reply yet")
                 raise TimeoutError("timed out")
-            chunks = self._line.take()
-            if not chunks and self._line.host.state:
-                raise self._line.host.refusal()
+            chunks = self._connection.take()
+            if not chunks and self._connection.host.state:
+                raise self._connection.host.refusal()
             self._rest = memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
         data, self._rest = self._rest[:size], self._rest[size:]
         return data.tobytes()
@@ -66,11 +66,11 @@ class EngineSocket:
 
     def shutdown(self, _how: int) -> None:
         """Disconnect."""
-        self._line.leave()
+        self._connection.leave()
 
     def close(self) -> None:
         """Disconnect."""
-        self._line.leave()
+        self._connection.leave()
 
 
 class EngineConnection(AbstractConnection):

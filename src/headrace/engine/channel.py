@@ -20,11 +20,17 @@ class Channel(Protocol):
     def flush(self) -> None:
         """Take the replies of the client and send them."""
 
-    def disown(self, error: int) -> None:
+    def send(self, chunks: list[bytes]) -> None:
+        """Send replies that the journal held: what they tell of is on disk now."""
+
+    def fail(self, error: int) -> None:
         """Say that the disk refused (an errno) what replies tell of that have not been sent, and end the connection."""
 
     def resume(self) -> None:
         """Go on with requests that arrived while the client was blocked or paused."""
+
+    def resume_stalled(self) -> None:
+        """Go on with requests that waited because the disk was slow."""
 
     def close(self) -> None:
         """End the connection."""
@@ -39,10 +45,16 @@ class ClosedChannel:
     def flush(self) -> None:
         """Send nothing."""
 
-    def disown(self, error: int) -> None:
+    def send(self, chunks: list[bytes]) -> None:
+        """Send nothing."""
+
+    def fail(self, error: int) -> None:
         """Say nothing."""
 
     def resume(self) -> None:
+        """Go on with nothing."""
+
+    def resume_stalled(self) -> None:
         """Go on with nothing."""
 
     def close(self) -> None:

@@ -720,12 +720,12 @@ cdef class Engine:
             self.unflushed.append(client)
         return 0
 
-    def disown_replies(self, error: int) -> None:
+    def fail_unsent_replies(self, error: int) -> None:
         """The disk refused effects that replies which have not left yet may tell of: let their clients know."""
         cdef Client client
         for client in self.unflushed:
             if client.reply.written():
-                client.channel.disown(error)
+                client.channel.fail(error)
 
     cpdef int flush_clients(self) except -1:
         """Let every client that has replies send them."""

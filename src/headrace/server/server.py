@@ -33,12 +33,13 @@ from headrace.engine.settings import SettingRefused
 from headrace.engine.users import BadUsers
 from headrace.engine.waking import ring
 from headrace.server import redis_conf
-from headrace.server.connection import Connection, Limits
+from headrace.server.connection import Connection
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
 from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
 from headrace.server.supervision import Supervisor, go_to_background
 from headrace.server.tls import TlsPort
+from headrace.session.session import Limits
 from headrace.storage.child import ForkedJob
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
@@ -139,7 +140,7 @@ class Server:
         self.limits.pubsub_soft = listeners.soft
         self.limits.pubsub_soft_ms = listeners.seconds * 1000
         for connection in self._connections:
-            connection.take_limits()
+            connection.follow_limits()
 
     def _max_clients_changed(self, clients: int) -> None:
         possible = _raise_descriptor_limit(clients)
@@ -259,7 +260,6 @@ class Server:
             client.address = _shown_address(transport.get_extra_info("peername"))
             client.local_address = _shown_address(transport.get_extra_info("sockname"))
             self._keep_alive(opened)
-        connection.set_high_water()
         self.log.verbose(f"Accepted {client.address.decode()}")
 
     def _keep_alive(self, opened: socket.socket) -> None:
@@ -323,7 +323,7 @@ class Server:
             self.store.tick()
         self._check_memory()
         for connection in list(self._congested):
-            connection.bear_congestion()
+            connection.check_output()
         if self.config["timeout"] and self.engine.steady_now_ms - self._idle_checked_ms >= 1000:
             self._idle_checked_ms = self.engine.steady_now_ms
             self._close_idle(self.engine.steady_now_ms - self.config["timeout"] * 1000)
@@ -334,7 +334,7 @@ class Server:
             busy = client.wait is not None or client.postponed is not None or client.subscribed
             if client.active_ms < since_ms and not busy:
                 self.log.verbose(f"Closing idle client {_shown(client)}")
-                connection.close()
+                connection.close_after_replies()
 
     def _check_memory(self) -> None:
         limit = self.config["maxmemory"]
@@ -394,9 +394,9 @@ class Server:
             self.log.notice(f"{keys} keys loaded in {self._loop.time() - began:.3f} seconds")
         self._announce()
 
-    def _commit_soon(self, commit: Callable[[], None]) -> None:
-        """Commit when this turn is over; where that takes a sync, when the next is: it covers what comes meanwhile."""
-        if self.config["appendfsync"] == "always":
+    def _commit_soon(self, commit: Callable[[], None], in_a_turn: bool) -> None:
+        """Commit when this turn of the event loop is over, or the next."""
+        if in_a_turn:
             self._loop.call_soon(self._loop.call_soon, commit)
         else:
             self._loop.call_soon(commit)
@@ -477,7 +477,7 @@ class Server:
         self._loop.call_later(_LEAVING_S, self._loop.stop)
         self.engine.flush_clients()
         for connection in list(self._connections):
-            connection.close()
+            connection.close_after_replies()
 
 
 def _shown_address(name: tuple[Any, ...] | None) -> bytes:

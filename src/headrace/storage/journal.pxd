@@ -7,7 +7,7 @@ cdef enum:
     EVERYSEC = 1
     NEVER = 2
 
-    RIPE = 2                            # syncs that a group may be filled for while the disk has nothing to do
+    SYNCS_TO_FILL = 2                   # how long a group is filled while the disk has nothing to do, in syncs
     FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
 
 
@@ -30,14 +30,14 @@ cdef class Journal:
     cdef uint64_t zeroed                # … from `size` up to here
     cdef public uint64_t room           # how many bytes are filled with zeros at a time; 0: it is written at its end
     cdef bint scheduled                 # a commit will come
-    cdef uint64_t filled_since          # nanoseconds; 0: nobody asked yet whether it is ripe
+    cdef uint64_t filled_since          # nanoseconds; 0: not since the last commit
     cdef uint64_t sync_took             # nanoseconds that the last group needed
     cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
-    cdef list held                      # (position, connection, chunks) in order
-    cdef list stalled                   # connections whose requests wait for the disk
-    cdef public bint eager              # results are to be taken before the event loop tells of them
-    cdef public object schedule         # asks the host to call `commit` soon
+    cdef list held                      # (position, channel, chunks) in order
+    cdef list stalled                   # channels whose requests wait for the disk
+    cdef public bint eager              # the host has an event loop with turns: do not always wait for their end
+    cdef public object schedule         # asks the host to call `commit` at the end of this turn, or of the next
     cdef public object on_failure       # takes an errno and whether it was the sync that failed
     cdef public object on_synced        # called when more is on disk
     cdef readonly uint64_t syncs
@@ -47,17 +47,21 @@ cdef class Journal:
         """Whether what is replied now might tell of an effect that is not safe yet."""
         return self.position != self.safe and not self.failing
 
-    cdef inline bint has_news(self) noexcept:
-        """Whether the worker is done, which the event loop would tell when it has read from all clients."""
-        return self.eager and self.busy and self.worker.finished
+    cdef inline int end_batch(self, uint64_t now) except -1:
+        """Note that a client's requests were run and its replies held: take what the worker has done, or commit now.
 
-    cdef inline bint is_ripe(self, uint64_t now) noexcept:
-        """Whether a group was filled long enough for an idle disk not to wait until the event loop's turn ends."""
-        if self.busy or self.policy != ALWAYS or self.filling.size == 0 or not self.eager:
-            return False
-        if self.filled_since == 0:
-            self.filled_since = now
-        return now - self.filled_since >= RIPE * self.sync_took
+        The event loop would tell of the worker, and commit, only after it has read from all clients that have sent.
+        """
+        if not self.eager:
+            return 0
+        if self.busy and self.worker.finished:
+            self.completed()
+        if not self.busy and self.policy == ALWAYS and self.filling.size:
+            if self.filled_since == 0:
+                self.filled_since = now
+            if now - self.filled_since >= SYNCS_TO_FILL * self.sync_took:
+                self.commit()
+        return 0
 
     cdef inline bint is_full(self) noexcept:
         """Whether so much waits for the disk that more should not be taken."""
@@ -67,15 +71,15 @@ cdef class Journal:
     cdef int put(self, list argv) except -1
     cdef int put_text(self, bytes text) except -1
     cdef inline int make_room(self, size_t needed) except -1
-    cdef int hold(self, object connection, list chunks) except -1
-    cdef int release(self) except -1
+    cdef int hold(self, object channel, list chunks) except -1
+    cdef int send_safe(self) except -1
     cdef int seal(self) except -1
-    cdef int await_room(self, object connection) except -1
-    cdef int go_on(self) except -1
+    cdef int stall(self, object channel) except -1
+    cdef int resume_stalled(self) except -1
     cdef int commit_soon(self) except -1
     cdef int give(self) except -1
     cdef int begin_sync(self) except -1
-    cdef int aim(self) except -1
+    cdef int set_target(self) except -1
     cdef int take_back(self) except -1
     cdef int prepare(self) except -1
     cdef int unprepare(self) except -1

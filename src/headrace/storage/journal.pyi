@@ -6,7 +6,7 @@ from headrace.storage.disk import Disk
 @final
 class Journal:
     eager: bool
-    schedule: Callable[[Callable[[], None]], object] | None
+    schedule: Callable[[Callable[[], None], bool], object] | None
     on_failure: Callable[[int, bool], None] | None
     on_synced: Callable[[], None] | None
     room: int

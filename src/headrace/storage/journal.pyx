@@ -101,8 +101,8 @@ cdef class Journal:
         self.selected = -1
         self.written = self.synced = self.safe = self.position
         self.failing = self.incomplete = False
-        self.release()
-        self.go_on()
+        self.send_safe()
+        self.resume_stalled()
 
     def detach(self):
         """Write nowhere from now on; returns the file, which is the caller's to close."""
@@ -163,7 +163,7 @@ cdef class Journal:
         except MemoryError:
             self.filling.size = before
             self.incomplete = True
-            self.position += 1          # so that the reply is held, and `commit` can disown it
+            self.position += 1          # so that the reply is held, and `commit` can fail it
         self.position += self.filling.size - before
         return self.commit_soon()
 
@@ -210,7 +210,8 @@ cdef class Journal:
     cdef int commit_soon(self) except -1:
         if not self.scheduled and self.schedule is not None:
             self.scheduled = True
-            self.schedule(self.commit)
+            # A sync covers what comes meanwhile: let those in who were woken by the replies of the last one.
+            self.schedule(self.commit, self.policy == ALWAYS)
         return 0
 
     def commit(self) -> None:
@@ -239,7 +240,7 @@ cdef class Journal:
         if not self.busy:
             if self.room:
                 self.prepare()
-            self.aim()
+            self.set_target()
         self.busy = True
         self.filled_since = 0
         try:
@@ -250,13 +251,13 @@ cdef class Journal:
 
     cdef int begin_sync(self) except -1:
         """Let the worker sync what was written."""
-        self.aim()
+        self.set_target()
         self.busy = True
         self.sync_end = self.written
         self.synced_at = monotonic()
         return self.worker.sync()
 
-    cdef int aim(self) except -1:
+    cdef int set_target(self) except -1:
         """Tell the worker, who does nothing now, where to write."""
         self.worker.target.file = self.file
         self.worker.target.in_place = self.prepared
@@ -279,8 +280,8 @@ cdef class Journal:
         self.written += self.filling.size
         empty(&self.filling)
         self.safe = self.written
-        self.release()
-        self.go_on()
+        self.send_safe()
+        self.resume_stalled()
 
     def completed(self) -> None:
         """Take what the worker has done."""
@@ -304,12 +305,12 @@ cdef class Journal:
         else:
             self.synced = self.sync_end
             self.safe = self.written
-        self.release()
+        self.send_safe()
         if self.on_synced is not None:
             self.on_synced()
         if self.filling.size:
             self.commit_soon()
-        self.go_on()
+        self.resume_stalled()
 
     cdef int take_back(self) except -1:
         """Have what the worker did not write, before what was taken since."""
@@ -364,7 +365,7 @@ cdef class Journal:
             self.fail(error.errno or 0, written)
             return 0
         self.safe = self.synced if self.policy == ALWAYS else self.written
-        self.release()
+        self.send_safe()
         if self.on_synced is not None:
             self.on_synced()
         return 0
@@ -395,9 +396,9 @@ cdef class Journal:
             self.on_failure(error, sync_failed)
         held = self.held
         self.held = []
-        for _, connection, _ in held:
-            connection.disown(error)
-        self.go_on()
+        for _, channel, _ in held:
+            channel.fail(error)
+        self.resume_stalled()
         return 0
 
     def lose(self, error: int) -> None:
@@ -430,13 +431,13 @@ cdef class Journal:
 
     # --- replies -----------------------------------------------------------------------------------------------
 
-    cdef int hold(self, object connection, list chunks) except -1:
+    cdef int hold(self, object channel, list chunks) except -1:
         """Keep replies until the effects before them are safe."""
-        self.held.append((self.position, connection, chunks))
+        self.held.append((self.position, channel, chunks))
         return 0
 
-    cdef int release(self) except -1:
-        """Let the replies leave that wait for nothing any more."""
+    cdef int send_safe(self) except -1:
+        """Send the replies that wait for nothing any more."""
         cdef Py_ssize_t count = 0
         cdef list held = self.held
         if not held:
@@ -444,22 +445,22 @@ cdef class Journal:
         while count < PyList_GET_SIZE(held) and <uint64_t>(<tuple>held[count])[0] <= self.safe:
             count += 1
         self.held = held[count:]
-        for _, connection, chunks in held[:count]:
-            connection.release(chunks)
+        for _, channel, chunks in held[:count]:
+            channel.send(chunks)
         return 0
 
-    cdef int await_room(self, object connection) except -1:
-        """Let a connection go on with its requests when the disk has taken something."""
-        self.stalled.append(connection)
+    cdef int stall(self, object channel) except -1:
+        """Resume a channel, whose requests wait, when the disk has taken something."""
+        self.stalled.append(channel)
         return 0
 
-    cdef int go_on(self) except -1:
-        """Let those try again whose requests wait."""
+    cdef int resume_stalled(self) except -1:
+        """Resume the channels whose requests wait."""
         cdef list stalled = self.stalled
         if stalled:
             self.stalled = []
-            for connection in stalled:
-                connection.go_on()
+            for channel in stalled:
+                channel.resume_stalled()
         return 0
 
     def close(self) -> None:

@@ -375,7 +375,7 @@ class Store(Persistence):
             f"The disk refuses what is written to {self.directory.append_directory}: {self._disk_error}. "
             "Writes are refused until it takes it; reads go on."
         )
-        self.engine.disown_replies(error)
+        self.engine.fail_unsent_replies(error)
 
     def _retry(self) -> None:
         if monotonic() - self._retried < _RETRY_S:

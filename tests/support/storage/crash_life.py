@@ -99,7 +99,7 @@ class Process:
         self.commit_due = False
         self.journal.schedule = self._schedule
 
-    def _schedule(self, _commit: object) -> None:
+    def _schedule(self, _commit: object, _in_a_turn: bool) -> None:
         self.commit_due = True
 
     def start(self) -> None:

@@ -17,7 +17,8 @@ from headrace.engine.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.waking import disk_has_more
 from headrace.formats.aof import AofReader
-from headrace.server.connection import Connection, Limits
+from headrace.server.connection import Connection
+from headrace.session.session import Limits
 from headrace.storage.disk import Disk
 from headrace.storage.journal import Journal
 from support.raw_client import encode
@@ -114,6 +115,9 @@ class Peer:
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def set_write_buffer_limits(self, _high: int) -> None:
+        pass
+
 
 class Bench:
     """An engine whose effects go to a journal in a file; also the host of its connections."""
@@ -134,7 +138,7 @@ class Bench:
         self.path = path
         self.journal.attach(self.disk.create(path), 0)
         self.journal.set_policy(policy)
-        self.journal.schedule = self.soon
+        self.journal.schedule = lambda commit, _in_a_turn: self.soon(commit)
         self.journal.on_synced = partial(disk_has_more, self.engine)
         self.journal.on_failure = self._failed
         self.engine.effect_sink = self.journal.take
@@ -167,7 +171,7 @@ class Bench:
     def _failed(self, error: int, sync_failed: bool) -> None:
         self.failures.append((error, sync_failed))
         self.engine.write_refusal = b"MISCONF refused"
-        self.engine.disown_replies(error)
+        self.engine.fail_unsent_replies(error)
 
     # --- the host of connections -----------------------------------------------------------------------------------
 

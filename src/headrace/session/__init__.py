@@ -1,0 +1,1 @@
+"""What a client is to the engine, whatever carries its bytes."""
