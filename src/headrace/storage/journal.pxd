@@ -34,6 +34,7 @@ cdef class Journal:
     cdef uint64_t sync_took             # nanoseconds that the last group needed
     cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
+    cdef readonly bint collecting       # … which is made; effects since then are filled
     cdef list held                      # (position, channel, chunks) in order
     cdef list stalled                   # channels whose requests wait for the disk
     cdef public bint eager              # the host has an event loop with turns: do not always wait for their end

@@ -31,7 +31,8 @@ recovery cuts it.
 When the disk refuses, the effects come back here. Those whose replies waited are told that their fate is unknown; then
 reads go on, while the engine refuses writes, until `retry` has got everything out. After a failed sync nothing may be
 written behind what it should have covered: the system may have dropped it. Then, and when memory was too short to take
-an effect, the journal is `incomplete`, and only a new file behind a new base mends that.
+an effect, the journal is `incomplete`, and only a new file behind a new base mends that. Keys expire while that base is
+written: `collect` takes their effects from its moment on, and they are the first in the new file.
 """
 
 cimport cython
@@ -88,21 +89,29 @@ cdef class Journal:
     # --- files -------------------------------------------------------------------------------------------------
 
     def attach(self, file, size: int) -> None:
-        """Write into an open file that has `size` bytes, from now on; what was taken before is out, or in its base."""
+        """Write into an open file that has `size` bytes, from now on.
+
+        What was taken before is out, or in its base, but for what was collected: that is written first.
+        """
         while self.busy:
             self.busy = self.worker.collect().more
         if self.worker is not None:
             self.worker.forget()
-        empty(&self.filling)
+        if not self.collecting:
+            empty(&self.filling)
+            self.selected = -1
         empty(&self.refused)
         self.file = file
         self.size = size
         self.prepared = False
-        self.selected = -1
-        self.written = self.synced = self.safe = self.position
+        self.written = self.synced = self.safe = self.position - self.filling.size
         self.failing = self.incomplete = False
+        if file is not None:
+            self.collecting = False
         self.send_safe()
         self.resume_stalled()
+        if self.filling.size:
+            self.commit_soon()
 
     def detach(self):
         """Write nowhere from now on; returns the file, which is the caller's to close."""
@@ -113,11 +122,14 @@ cdef class Journal:
         return file
 
     def set_policy(self, name: str) -> None:
-        """Follow `appendfsync`."""
+        """Follow `appendfsync`; an OSError where the file cannot be made ready for it, and nothing has changed."""
+        cdef int policy = POLICIES[name]
+        if policy == self.policy:
+            return
         if self.file is not None and not self.failing:
             self.drain()
             self.unprepare()
-        self.policy = POLICIES[name]
+        self.policy = policy
 
     def cut_unused(self) -> None:
         """Cut what was prepared and not used; the next commit prepares again."""
@@ -145,7 +157,7 @@ cdef class Journal:
         """Take the effects of one command or transaction, in order: (database number, argv) each."""
         cdef size_t before = self.filling.size
         cdef bint several = PyList_GET_SIZE(effects) > 1
-        if self.incomplete:
+        if self.incomplete and not self.collecting:
             return 0
         try:
             if several:
@@ -163,6 +175,7 @@ cdef class Journal:
         except MemoryError:
             self.filling.size = before
             self.incomplete = True
+            self.collecting = False
             self.position += 1          # so that the reply is held, and `commit` can fail it
         self.position += self.filling.size - before
         return self.commit_soon()
@@ -428,6 +441,18 @@ cdef class Journal:
         if self.filling.size:
             self.bring_out(True)        # what was taken since, such as keys that expired
         return not self.failing
+
+    def collect(self) -> None:
+        """Take effects again, which are written nowhere yet: a base of the data of now is made, and they follow it."""
+        self.stop_collecting()
+        self.collecting = True
+
+    def stop_collecting(self) -> None:
+        """Drop what was collected: there will be no such base."""
+        if self.incomplete:
+            empty(&self.filling)
+            self.selected = -1
+        self.collecting = False
 
     # --- replies -----------------------------------------------------------------------------------------------
 

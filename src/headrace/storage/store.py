@@ -122,7 +122,7 @@ class Store(Persistence):
                     self.files.go_on(recovered.manifest)
             self._size_after_rewrite = self.files.size
             self.engine.effect_sink = self.journal.take
-        self.config.watch("appendfsync", self.journal.set_policy)
+        self.config.watch("appendfsync", self._policy_changed)
         self.config.watch("appendonly", self._appendonly_changed)
         self.config.watch("dir", self._directory_changed)
         self.config.watch("dbfilename", self._dump_renamed)
@@ -140,12 +140,14 @@ class Store(Persistence):
         if self._rewriting is not None:
             self._rewriting.kill()
             self._rewriting = None
+        self.journal.stop_collecting()
         self._mending = self._scheduled_rewrite = False
 
     def close(self) -> None:
         """Have everything on disk and leave the directory."""
         self.stop_jobs()
         self.engine.effect_sink = None
+        self.journal.drain()
         if self.journal.failing and (self.journal.incomplete or not self.journal.retry()):
             self.notes.warning(
                 f"The disk still refuses what is written to {self.directory.append_directory}: {self._disk_error}. The "
@@ -337,6 +339,8 @@ class Store(Persistence):
 
     def _rewritten(self, outcome: Outcome) -> None:
         error = outcome.error
+        if not error and self._mending and not self.journal.collecting:
+            error = "there was not enough memory for what happened meanwhile"
         if not error:
             try:
                 if self.appends:
@@ -361,7 +365,9 @@ class Store(Persistence):
         self._rewrite_failures += 1
         patience = min(_FIRST_PATIENCE_S * 2 ** min(self._rewrite_failures - 1, 10), _LAST_PATIENCE_S)
         self._not_before = monotonic() + patience
-        if not self._mending:
+        if self._mending:
+            self.journal.stop_collecting()
+        else:
             self.notes.warning(f"The append-only files could not be rewritten: {error}.")
         self._mending = False
 
@@ -386,6 +392,7 @@ class Store(Persistence):
                 self._recovered()
         elif self._rewriting is None and self._have_directory():
             self._mending = True
+            self.journal.collect()
             try:
                 self._spawn_rewrite()
             except OSError as error:
@@ -415,6 +422,12 @@ class Store(Persistence):
         self.engine.write_refusal = refusal
 
     # --- settings --------------------------------------------------------------------------------------------------
+
+    def _policy_changed(self, name: str) -> None:
+        try:
+            self.journal.set_policy(name)
+        except OSError as error:
+            raise SettingRefused(f"The append-only file cannot be changed for it: {error.strerror or error}") from None
 
     def _appendonly_changed(self, wanted: bool) -> None:
         """Begin to write effects, behind a base of what there is now; or stop."""

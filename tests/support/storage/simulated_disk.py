@@ -179,6 +179,8 @@ class SimulatedDisk(Disk):
         self._next = 3
         self._ended = False
         self.before_change: Callable[[], None] = lambda: None
+        self.attempted = ""  # the last operation that was tried
+        self._takes_half = False
 
     @property
     def operations(self) -> list[str]:
@@ -229,8 +231,18 @@ class SimulatedDisk(Disk):
     def _note(self, operation: str) -> None:
         if self._ended:
             raise ProcessEnded
+        self.attempted = operation
         self.before_change()
         self.operations.append(operation)
+
+    def take_half_of_next_write(self) -> None:
+        """Let a write that is about to happen put only the first half of its bytes into the file."""
+        self._takes_half = True
+
+    def _taken(self, data: bytes | memoryview) -> bytes:
+        taken = bytes(data[: len(data) // 2]) if self._takes_half and len(data) > 1 else bytes(data)
+        self._takes_half = False
+        return taken
 
     def _change_name(self, change: NameChange) -> None:
         change.apply(self._platter.names)
@@ -275,8 +287,9 @@ class SimulatedDisk(Disk):
     def write(self, file: int, data: bytes | memoryview) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {len(opened.content)} to {path.name}")
-        opened.write(bytes(data), len(opened.content))
-        return len(data)
+        taken = self._taken(data)
+        opened.write(taken, len(opened.content))
+        return len(taken)
 
     def write_anywhere(self, file: int) -> None:
         assert file in self._open
@@ -286,8 +299,9 @@ class SimulatedDisk(Disk):
     def write_at(self, file: int, data: bytes | memoryview, offset: int) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {offset} of {len(opened.content)} to {path.name}")
-        opened.write(bytes(data), offset)
-        return len(data)
+        taken = self._taken(data)
+        opened.write(taken, offset)
+        return len(taken)
 
     def truncate(self, file: int, size: int) -> None:
         path, opened = self._open[file]
