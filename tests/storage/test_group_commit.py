@@ -37,9 +37,9 @@ def test_replies_that_wait_for_the_disk_count_as_unsent(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "incr.aof", background=False)
     peer = bench.peer("a")
     peer.send(adding(1))
-    assert peer.connection.figures().unsent == len(added(1))
+    assert peer.connection.client.channel.figures().unsent == len(added(1))
     bench.settle()
-    assert peer.connection.figures().unsent == 0
+    assert peer.connection.client.channel.figures().unsent == 0
 
 
 def test_one_sync_covers_what_many_clients_sent_and_the_next_batch_runs_meanwhile(bench: Bench) -> None:
