@@ -13,7 +13,7 @@ SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 PYTHON_SOURCES := $(shell find src -name '*.py')
 STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
 
-.PHONY: setup demo test test-spark test-long test-asan lint format bench bench-quick docs dist clean help
+.PHONY: setup demo test test-fast test-spark test-long test-asan lint format bench bench-quick docs dist clean help
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ $(VENV)/java: | $(VENV)/compiled
 test: setup  ## the tests
 	$(BIN)/python -m pytest --numprocesses 2
 
+test-fast: setup  ## of the tests, those for the loop of editing: the inner parts, without what is slow; under a minute
+	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow' tests/core tests/formats tests/protocol tests/commands tests/storage
+
 test-spark: setup  ## of the tests, those that run a Spark
 	$(BIN)/python -m pytest tests/spark
 
@@ -72,7 +75,7 @@ test-asan: $(ASAN)/compiled  ## the tests of core and formats with every memory 
 	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) \
 		$(BIN)/python -m pytest -s -p no:faulthandler -o addopts=-ra tests/core tests/columns tests/formats
 
-lint: setup  ## ruff, mypy, stubtest, cython-lint, import-linter and its like for Cython
+lint: setup  ## ruff, mypy, stubtest, cython-lint, import-linter and its like for Cython; pages that `make docs` would change
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -81,6 +84,8 @@ lint: setup  ## ruff, mypy, stubtest, cython-lint, import-linter and its like fo
 	$(BIN)/cython-lint src
 	$(BIN)/lint-imports
 	$(BIN)/python tools/cython_layers.py
+	$(BIN)/python -m headrace.commands.documentation.reference | diff -u docs/commands.md -
+	$(BIN)/python -m headrace.commands.documentation.compatibility | diff -u docs/compatibility.md -
 
 format: setup  ## rewrite the Python sources the way lint wants them
 	$(BIN)/ruff check --fix .

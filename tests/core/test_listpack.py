@@ -419,7 +419,7 @@ class ListpackMachine(RuleBasedStateMachine):
 
 
 ListpackMachine.TestCase.settings = settings(max_examples=1500 if LONG else 150, stateful_step_count=40)
-test_a_listpack_edited_is_a_list_edited = ListpackMachine.TestCase
+test_a_listpack_edited_is_a_list_edited = pytest.mark.slow(ListpackMachine.TestCase)
 
 
 @pytest.mark.parametrize("wrong", [None, "text", 1.5, bytearray(b"x"), [1]])
@@ -656,6 +656,7 @@ def repeat(dice: random.Random, data: bytearray) -> None:
 MUTATIONS: list[Callable[[random.Random, bytearray], None]] = [flip_bits, set_bytes, truncate, cut_out, put_in, repeat]
 
 
+@pytest.mark.slow
 def test_the_validator_agrees_with_an_obvious_one_on_every_kind_of_damage() -> None:
     rounds = 600_000 if LONG else 60_000
     dice = random.Random(20240501)
@@ -686,6 +687,7 @@ def test_the_validator_agrees_on_undamaged_listpacks() -> None:
         assert read_listpack(bytes(Listpack.from_bytes(data))) == read_listpack(data)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=40), st.booleans())
 @settings(max_examples=20_000 if LONG else 1000)
 def test_the_validator_agrees_on_random_bytes_in_the_shape_of_a_listpack(inner: bytes, counted: bool) -> None:

@@ -76,6 +76,7 @@ def test_a_full_chunk_takes_one_more_at_any_place(chunks: int) -> None:
         stream.destroy_group(group.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_deliveries", [3, 2**32])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_large_list_keeps_all_its_orders_through_random_changes(seed: int, most_deliveries: int) -> None:

@@ -175,7 +175,7 @@ class TreeAndDict(RuleBasedStateMachine):
         assert self.tree.find_last("absent") == self.model.get(last, "absent")
 
 
-TestTreeAndDict = TreeAndDict.TestCase
+TestTreeAndDict = pytest.mark.slow(TreeAndDict.TestCase)
 TestTreeAndDict.settings = settings(
     max_examples=3000 if LONG else 200, stateful_step_count=100 if LONG else 50, deadline=None
 )

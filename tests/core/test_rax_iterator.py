@@ -114,7 +114,7 @@ class IteratorAndSortedList(RuleBasedStateMachine):
         self.model.clear()
 
 
-TestIteratorAndSortedList = IteratorAndSortedList.TestCase
+TestIteratorAndSortedList = pytest.mark.slow(IteratorAndSortedList.TestCase)
 TestIteratorAndSortedList.settings = settings(
     max_examples=3000 if LONG else 200, stateful_step_count=100 if LONG else 50, deadline=None
 )

@@ -217,6 +217,7 @@ def test_the_last_id_can_go_back_before_tombstones_wherever_they_lie() -> None:
         assert ids_of(twin) == ids_of(stream)
 
 
+@pytest.mark.slow
 def test_a_node_with_very_many_elements_can_lose_its_tombstones() -> None:
     stream = Stream(NodeLimits(max_entries=0, max_bytes=0))
     for number in range(1, 22_001):
@@ -516,6 +517,7 @@ def test_pending_lists_that_contradict_themselves_are_refused() -> None:
 # --- nodes with wide counters ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_counters_of_a_node_may_grow_wide_while_entries_die_in_any_order(seed: int) -> None:
     rng = random.Random(seed)

@@ -1,5 +1,6 @@
 """Hypothesis looks for the shortest run of steps after which a stream and its model differ."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -231,4 +232,4 @@ class StreamMachine(RuleBasedStateMachine):
 
 
 StreamMachine.TestCase.settings = settings(stateful_step_count=60)
-TestStreamAgainstItsModel = StreamMachine.TestCase
+TestStreamAgainstItsModel = pytest.mark.slow(StreamMachine.TestCase)

@@ -234,6 +234,7 @@ class RandomWalk:
         self.twins.continue_with_restored(self.rng.choice(("auto", "8.8")))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(7200 if LONG else 300)
 def test_a_stream_does_what_its_model_does_on_a_long_random_walk() -> None:
     first = random.SystemRandom().randrange(2**32) if LONG else 0

@@ -127,6 +127,7 @@ def test_a_server_that_does_not_exist_is_refused() -> None:
         RdbFileWriter(print, compatibility="6.0")
 
 
+@pytest.mark.slow
 def test_no_more_than_a_block_is_held_however_large_a_value_is() -> None:
     stream = Stream()
     for ms in range(1, 40_000):
@@ -421,6 +422,7 @@ def test_every_changed_byte_and_every_cut_is_noticed() -> None:
             read(data[:at])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [b"", b"\xfa" + string(OWN_FIELD) + string(b"1")])
 def test_a_file_is_checked_whoever_it_says_has_written_it_and_whatever_its_checksum_says(field: bytes) -> None:
     data = written([Key(0, b"s", busy_stream(), None)], compress=False)[9:-9]
@@ -449,6 +451,7 @@ def test_damage_of_a_large_file_is_found_though_its_checksum_is_computed_beside(
         list(RdbFileReader(bytes(damaged), preamble=True))
 
 
+@pytest.mark.slow
 def test_without_a_checksum_damage_gives_keys_or_is_refused() -> None:
     data = file_of_everything()[:-8] + bytes(8)
     for at in range(9, len(data) - 8):

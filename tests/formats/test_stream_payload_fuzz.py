@@ -494,6 +494,7 @@ def test_every_payload_to_begin_with_is_good(specimens: list[Specimen]) -> None:
         use(random.Random(number), stream)
 
 
+@pytest.mark.slow
 def test_a_damaged_payload_is_refused_or_is_a_stream_that_holds_together(
     specimens: list[Specimen], tmp_path: Path
 ) -> None:

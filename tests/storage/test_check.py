@@ -219,6 +219,7 @@ def test_a_directory_in_use_is_said_to_be_and_not_repaired(tmp_path: Path) -> No
 # --- what is repaired ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_length_of_the_last_file_is_repaired_to_what_start_up_makes_of_it() -> None:
     for size in range(0, len(WHOLE[INCREMENT_PATH]), 1 if LONG else 3):
         files = WHOLE | {INCREMENT_PATH: WHOLE[INCREMENT_PATH][:size]}
@@ -228,6 +229,7 @@ def test_each_length_of_the_last_file_is_repaired_to_what_start_up_makes_of_it()
         assert content(load_files(copy)[0]) == content(load_files(files)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sound", "name"),
     [(WHOLE, INCREMENT_PATH), (SEALED, INCREMENT_PATH), (WHOLE, BASE_PATH), (WHOLE, MANIFEST_PATH)],

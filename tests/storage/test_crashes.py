@@ -57,6 +57,7 @@ def test_the_life_of_one_seed() -> None:
     assert live(SEED)["states"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 def test_every_state_that_a_power_cut_may_leave_holds_what_was_promised() -> None:
     tally = live_until(STATES, 0)

@@ -72,12 +72,14 @@ def test_each_length_of_another_file_but_its_own_is_refused(name: str) -> None:
             load_files(WHOLE | {name: WHOLE[name][:size]})
 
 
+@pytest.mark.slow
 def test_each_changed_byte_of_a_snapshot_is_found() -> None:
     for changed, _, _ in changes_of(WHOLE[BASE_PATH]):
         with pytest.raises(CannotRecover):
             load_files(WHOLE | {BASE_PATH: changed})
 
 
+@pytest.mark.slow
 def test_each_changed_byte_of_the_last_file_is_found_or_harms_only_its_command() -> None:
     states = [content(replayed(BASE + INCREMENT[:count])) for count in range(len(BOUNDS))]
     for changed, at, other in changes_of(WHOLE[INCREMENT_PATH]):
@@ -122,6 +124,7 @@ def test_each_length_of_a_sealed_file_keeps_every_whole_group(space: int) -> Non
         assert len(report.cuts) == (size != SEALED_BOUNDS[whole])
 
 
+@pytest.mark.slow
 def test_each_changed_byte_of_a_sealed_file_is_refused_or_changes_nothing() -> None:
     """But for the very last bytes: as zeros, they are like bytes that a crash has taken, and are cut."""
     data = SEALED[INCREMENT_PATH]

@@ -35,6 +35,7 @@ def test_the_history_of_one_seed() -> None:
     live(SEED, Counter[str]())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 def test_every_restart_gives_back_the_whole_state() -> None:
     tally = Counter[str]()
