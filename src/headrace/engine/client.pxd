@@ -36,6 +36,7 @@ cdef class Client:
     cdef public bint authenticated
     cdef public object user             # `headrace.engine.acl_rules.User`; None: nobody who could be refused
     cdef public bint guarded            # not every command is for it: the engine asks for each
+    cdef public object snapshot_request     # what REPLCONF said of the snapshot that SYNC will ask for; None: nothing
     cdef public bint subscribed         # listens to something
     cdef public tuple subscriptions     # names by kind of subscription (`headrace.engine.pubsub`); None: none so far
     cdef public ReplyMode reply_mode

@@ -5,6 +5,7 @@ from headrace.engine.acl_rules import User
 from headrace.engine.channel import Channel
 from headrace.engine.command import Command
 from headrace.engine.keyspace import Database
+from headrace.engine.snapshot_request import SnapshotRequest
 from headrace.engine.timers import Timer
 from headrace.protocol.reply import ReplyWriter
 
@@ -47,6 +48,7 @@ class Client:
     authenticated: bool
     user: User
     guarded: bool
+    snapshot_request: SnapshotRequest | None
     subscribed: bool
     subscriptions: tuple[dict[bytes, None], ...] | None
     reply_mode: ReplyMode

@@ -4,9 +4,15 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.client import Client
 from headrace.engine.pubsub import Kind, held_by
+from headrace.engine.waiting import SNAPSHOT
 
 if TYPE_CHECKING:
     from headrace.engine.engine import Engine
+
+
+def gets_snapshot(client: Client) -> bool:
+    """Tell whether a snapshot is sent to a client, or will be: Redis calls that a replica."""
+    return client.wait is not None and client.wait.kind == SNAPSHOT
 
 
 def _flags_of(engine: "Engine", client: Client) -> str:
@@ -16,7 +22,9 @@ def _flags_of(engine: "Engine", client: Client) -> str:
         flags += "P"
     if client.queue is not None:
         flags += "x"
-    if client.wait is not None or client.postponed is not None:
+    if gets_snapshot(client):
+        flags += "S"
+    elif client.wait is not None or client.postponed is not None:
         flags += "b"
     if tracked is not None:
         flags += "t" + "R" * tracked.broken + "B" * tracked.broadcast

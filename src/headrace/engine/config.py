@@ -161,6 +161,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     YesNo(name="stop-writes-on-bgsave-error", default=True),
     FileName(name="dbfilename", default="dump.rdb", guarded=True),
     YesNo(name="rdbcompression", default=True),
+    Integer(name="repl-timeout", default=60, least=1),
     Choice(name="rdb-compatibility-version", default="auto", choices=("auto", "7.0", "7.2", "8.6", "8.8")),
     YesNo(name="appendonly", default=True),
     Choice(name="appendfsync", default="always", choices=("everysec", "always", "no")),

@@ -16,6 +16,7 @@ from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub import Exchange
 from headrace.engine.script_host import ScriptHost
 from headrace.engine.scripts import Scripts
+from headrace.engine.snapshot_request import SnapshotSender
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
 from headrace.engine.tracking import Tracker
@@ -39,6 +40,7 @@ class Engine:
     shutdown_hook: Callable[[bool | None], None] | None
     persistence: Persistence
     long_runs: LongRuns | None
+    snapshot_sender: SnapshotSender | None
     busy: LongRun | None
     def __init__(self, config: Config, table: dict[bytes, Command]) -> None: ...
     @property

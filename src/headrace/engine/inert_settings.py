@@ -278,7 +278,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     YesNo(name="repl-disable-tcp-nodelay", default=False, inert=_REPLICATION),
     Integer(name="repl-ping-replica-period", alias="repl-ping-slave-period", default=10, least=1, inert=_REPLICATION),
-    Integer(name="repl-timeout", default=60, least=1, inert=_REPLICATION),
     Memory(name="repl-backlog-size", default=MEGABYTE, least=1, inert=_REPLICATION),
     Integer(name="repl-backlog-ttl", default=3600, most=LONG_MAX, inert=_REPLICATION),
     YesNo(name="repl-rdb-channel", default=False, inert=_REPLICATION),

@@ -19,11 +19,15 @@ from headrace.engine.client import Client, Wait
 from headrace.engine.keyspace import Database
 from headrace.engine.timers import Timer, TimerHeap
 
-# What WAIT and WAITAOF wait for; every other kind but the next is a type of value.
+# What WAIT and WAITAOF wait for; every other kind but the next two is a type of value.
 REPLICAS = b"replicas"
 DISK = b"disk"
 # What a client waits for that logs in from where others have failed: its turn.
 LOGIN = b"login"
+# What SYNC waits for: a snapshot that is written and sent to it.
+SNAPSHOT = b"snapshot"
+# Waits that CLIENT UNBLOCK does not end, because Redis has none of these.
+NOT_UNBLOCKED = (LOGIN, SNAPSHOT)
 
 KeyOfDatabase: TypeAlias = tuple[Database, bytes]
 

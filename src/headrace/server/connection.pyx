@@ -15,7 +15,7 @@ from headrace.engine.client cimport Client
 from headrace.engine.engine cimport Engine
 from headrace.protocol.reply cimport ReplyWriter
 from headrace.session.session cimport Limits, Session
-from headrace.session.wire cimport NO_MEMORY, OUTPUT_LIMIT, Reason, Wire
+from headrace.session.wire cimport FILE_UNREADABLE, FILE_UNTAKEN, NO_MEMORY, OUTPUT_LIMIT, Reason, Wire
 from headrace.storage.journal cimport Journal
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -178,6 +178,10 @@ cdef class Connection(Wire):
             self.host.left_too_much(self.session.client)
         elif reason == NO_MEMORY:
             self.host.could_not_hold(self.session.client)
+        elif reason == FILE_UNREADABLE:
+            self.host.could_not_read(self.session.client)
+        elif reason == FILE_UNTAKEN:
+            self.host.took_nothing(self.session.client)
         else:
             self.host.sent_too_much(self.session.client)
         return 0

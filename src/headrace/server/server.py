@@ -39,6 +39,7 @@ from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
 from headrace.server.supervision import Supervisor, go_to_background
 from headrace.server.tls import TlsPort
+from headrace.server.transfers import Transfers
 from headrace.session.session import Limits
 from headrace.storage.child import ForkedJob
 from headrace.storage.directory import DataDirectory
@@ -79,6 +80,7 @@ class Server:
         disk = Disk()
         self.journal = Journal(disk, background=True)
         self.store = Store(self.engine, DataDirectory.configured(config, disk), self.journal, ForkedJob, log)
+        self._transfers = Transfers(self.engine, self.store, log)
         self._home = Path.cwd()
         self.limits = Limits()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
@@ -98,6 +100,7 @@ class Server:
         self._cannot_go_on: Exception | None = None
         self.engine.waiting.set_alarm = self._set_alarm
         self.engine.shutdown_hook = self._shut_down
+        self.engine.snapshot_sender = self._transfers
         self.engine.failure_hook = self._log_failure
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
         self.engine.script_host.log = self._log_of_scripts
@@ -114,7 +117,7 @@ class Server:
         watch("bind", self._listening_changed)
         watch("maxclients", self._max_clients_changed)
         watch("maxmemory", lambda _: self._check_memory())
-        for name in ("client-query-buffer-limit", "client-output-buffer-limit", "proto-max-bulk-len"):
+        for name in ("client-query-buffer-limit", "client-output-buffer-limit", "proto-max-bulk-len", "repl-timeout"):
             watch(name, self._limits_changed)
         self._limits_changed(None)
 
@@ -139,6 +142,7 @@ class Server:
         self.limits.pubsub_hard = listeners.hard
         self.limits.pubsub_soft = listeners.soft
         self.limits.pubsub_soft_ms = listeners.seconds * 1000
+        self.limits.untaken_ms = self.config["repl-timeout"] * 1000
         for connection in self._connections:
             connection.follow_limits()
 
@@ -307,6 +311,14 @@ class Server:
         """Note that a client was disconnected because there was no memory for its request."""
         self.log.warning(f"Closing client because there is no memory for its request: {_shown(client)}")
 
+    def could_not_read(self, client: Client) -> None:
+        """Note that a client was disconnected because the file could not be read that it was sent."""
+        self.log.warning(f"Closing client because the file of its snapshot cannot be read: {_shown(client)}")
+
+    def took_nothing(self, client: Client) -> None:
+        """Note that a client was disconnected because it did not read the file that it was sent."""
+        self.log.warning(f"Closing client that took nothing of its snapshot for repl-timeout: {_shown(client)}")
+
     # --- time --------------------------------------------------------------------------------------------------
 
     def _set_alarm(self, when_ms: int) -> None:
@@ -321,6 +333,7 @@ class Server:
         self.engine.tick()
         if not self.engine.loading and self.engine.busy is None:
             self.store.tick()
+            self._transfers.tick()
         self._check_memory()
         for connection in list(self._congested):
             connection.check_output()

@@ -16,6 +16,7 @@ cdef class Limits:
     cdef public uint64_t pubsub_hard        # the same three for clients that listen to channels
     cdef public uint64_t pubsub_soft
     cdef public int64_t pubsub_soft_ms
+    cdef public int64_t untaken_ms          # how long a client may take nothing of a file that it is sent
 
 
 cdef class Session:
@@ -34,6 +35,9 @@ cdef class Session:
     cdef bint failed                    # the end: what was held was never sent
     cdef bint broken                    # a protocol error, or the end: no more requests are taken
     cdef bint congested                 # replies pile up
+    cdef object file                    # what is sent as the client takes it (`send_file`); None: nothing is
+    cdef uint64_t untaken               # bytes of it that the client had not taken when we last looked
+    cdef int64_t taken_at_ms            # by the steady clock: when that was less than before
     cdef int64_t soft_since             # ms of the steady clock since when they exceed the soft limit; 0: they do not
 
     cdef int received(self, Py_ssize_t size) except -1
@@ -52,5 +56,7 @@ cdef class Session:
     cdef bint has_more_to_send(self) noexcept
     cdef int set_congested(self, bint congested) except -1
     cdef bint within_output_limits(self) except -1
+    cdef bint is_taken(self) except -1
+    cdef int close_file(self) except -1
     cdef int follow_limits(self) except -1
     cdef int set_high_water(self) except -1

@@ -22,7 +22,7 @@ from libc.stdint cimport uint64_t
 
 from headrace.engine.client cimport REPLY_ON
 from headrace.protocol.reply cimport ReplyWriter
-from headrace.session.wire cimport NO_MEMORY, OUTPUT_LIMIT, QUERY_LIMIT
+from headrace.session.wire cimport FILE_UNREADABLE, FILE_UNTAKEN, NO_MEMORY, OUTPUT_LIMIT, QUERY_LIMIT
 
 import os
 
@@ -33,6 +33,7 @@ cdef enum:
     FLUSHED_EARLY = 1 << 18     # replies of a batch that are not kept until its end, so that the limit sees them
     HIGH_WATER = 1 << 16        # unsent replies from which on a client is slow, unless a limit is smaller
     HELD_MOST = 1 << 20         # replies that wait for the disk, from which on its requests wait, too
+    FILE_PIECE = 1 << 17        # of a file that is sent, in one turn of the event loop
     STRANGER_MOST = 1 << 14     # requests, or replies, of a client that has not logged in, from which on it is not read
 
 cdef Wire NO_WIRE = Wire()
@@ -242,6 +243,9 @@ cdef class Session:
         self.held -= size
         self.sent += size
         self.wire.send(chunks)
+        if self.file is not None:
+            self.send_more()
+            return
         if self.congested and not self.within_output_limits():
             return
         if self.client.closing and not self.held:
@@ -263,6 +267,53 @@ cdef class Session:
         """Whether replies wait for the disk that the client should get before its session ends."""
         return self.held != 0 and not self.failed
 
+    # --- a file ------------------------------------------------------------------------------------------------
+
+    def send_file(self, file) -> None:
+        """Send a file behind what was replied, a piece when the client has taken the one before, and end the session.
+
+        The client gets nothing else from here on: it waits, and nobody wakes it.
+        """
+        if self.broken or self.wire.is_closed():
+            file.close()
+            return
+        self.file = file
+        self.untaken = 0
+        self.taken_at_ms = self.engine.steady_now_ms
+        self.client.reply.raw(b"$%d\r\n" % file.size)
+        self.flush()
+        self.send_more()
+
+    @property
+    def sends_file(self) -> bool:
+        """Whether there is still something to send of a file."""
+        return self.file is not None
+
+    def send_more(self) -> None:
+        """Send the next piece of the file, unless the one before, or a reply, still waits to be sent."""
+        if self.file is None or self.held or self.congested or self.wire.is_closed():
+            return
+        try:
+            piece = self.file.read(FILE_PIECE)
+        except OSError:
+            self.disconnect(FILE_UNREADABLE)
+            return
+        if piece:
+            self.sent += <uint64_t>len(piece)
+            self.engine.stats.bytes_out += len(piece)
+            self.wire.send([piece])
+            self.wire.call_soon(self.send_more)     # others have their turn first
+        else:
+            self.broken = True
+            self.close_file()
+            self.wire.close()
+
+    cdef int close_file(self) except -1:
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+        return 0
+
     # --- limits ------------------------------------------------------------------------------------------------
 
     cdef int set_congested(self, bint congested) except -1:
@@ -270,7 +321,10 @@ cdef class Session:
         self.congested = congested
         if not congested:
             self.soft_since = 0
-            self.resume()
+            if self.file is None:
+                self.resume()
+            else:
+                self.send_more()
         return 0
 
     cdef bint within_output_limits(self) except -1:
@@ -280,6 +334,8 @@ cdef class Session:
         cdef uint64_t soft = self.limits.output_soft
         cdef int64_t soft_ms = self.limits.output_soft_ms
         cdef bint too_long = False
+        if self.file is not None:
+            return self.is_taken()
         if self.client.subscribed:
             hard, soft, soft_ms = self.limits.pubsub_hard, self.limits.pubsub_soft, self.limits.pubsub_soft_ms
         if soft and unread > soft:
@@ -290,6 +346,17 @@ cdef class Session:
             self.soft_since = 0
         if too_long or (hard and unread > hard):
             self.disconnect(OUTPUT_LIMIT)
+            return False
+        return True
+
+    cdef bint is_taken(self) except -1:
+        """Disconnect a client that takes nothing of the file that it is sent; False where that was so."""
+        cdef uint64_t untaken = self.wire.unsent()
+        if untaken != self.untaken:
+            self.untaken = untaken
+            self.taken_at_ms = self.engine.steady_now_ms
+        elif self.engine.steady_now_ms - self.taken_at_ms > self.limits.untaken_ms:
+            self.disconnect(FILE_UNTAKEN)
             return False
         return True
 
@@ -329,6 +396,7 @@ cdef class Session:
         self.wire = NO_WIRE
         self.engine.disconnect(self.client)
         self.requests = []
+        self.close_file()
         if self.parser is not None:
             self.parser.drop()          # now, not when somebody's last reference to this object goes
         return 0

@@ -6,6 +6,8 @@ cdef enum Reason:
     OUTPUT_LIMIT                # it left too many replies unread
     QUERY_LIMIT                 # it sent a request, or a transaction, without end
     NO_MEMORY                   # there was none for its request
+    FILE_UNTAKEN                # it took nothing of the file that it was sent
+    FILE_UNREADABLE             # the disk refused to give that file
 
 
 cdef class Wire:

@@ -53,6 +53,14 @@ class Disk:
         """Open a file that exists, to write behind what it holds."""
         return os.open(path, _EXISTING)
 
+    def open_to_read(self, path: Path) -> int:
+        """Open a file that exists, to read it from its beginning."""
+        return os.open(path, os.O_RDONLY)
+
+    def read_next(self, file: int, size: int) -> bytes:
+        """Read at most so many bytes behind those that were read; none at the end."""
+        return os.read(file, size)
+
     def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         """Write at the end as much as the system takes; return how much that is."""
         return os.write(file, data)
@@ -94,6 +102,10 @@ class Disk:
     def is_removed(self, file: int) -> bool:
         """Whether an open file has no name any more, so that what is written to it is lost with the process."""
         return os.fstat(file).st_nlink == 0
+
+    def close_removed(self, file: int) -> None:
+        """Forget an open file that has no name any more, beside the caller: then its space is given back."""
+        _close_beside(file)
 
     def close(self, file: int) -> None:
         """Forget an open file."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import headrace
 from headrace.engine.engine import Engine
 from headrace.engine.process import resident_bytes
+from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
 from headrace.formats.rdb_file import OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
@@ -19,16 +20,24 @@ def _report_behind(report: Callable[[int], None], before: int, keys: int) -> Non
 
 
 def write_snapshot(
-    engine: Engine, disk: Disk, path: Path, *, is_base: bool, report: Callable[[int], None] = lambda _: None
+    engine: Engine,
+    disk: Disk,
+    path: Path,
+    *,
+    is_base: bool = False,
+    parts: SnapshotParts = EVERYTHING,
+    lasting: bool = True,
+    report: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Write a file that was not there before and sync it; one that could not be finished is removed.
+    """Write a file that was not there before, and sync it if it shall last; one that could not be finished is removed.
 
     A base of append-only files says so in its header.
     """
     file = disk.create(path, replace=True)
     try:
-        _write(engine, lambda block: disk.append(file, block), is_base=is_base, report=report)
-        disk.sync(file)
+        _write(engine, lambda block: disk.append(file, block), is_base=is_base, parts=parts, report=report)
+        if lasting:
+            disk.sync(file)
     except BaseException:
         disk.unlink(path)
         raise
@@ -37,7 +46,12 @@ def write_snapshot(
 
 
 def _write(
-    engine: Engine, write: Callable[[bytearray | memoryview], None], *, is_base: bool, report: Callable[[int], None]
+    engine: Engine,
+    write: Callable[[bytearray | memoryview], None],
+    *,
+    is_base: bool,
+    parts: SnapshotParts,
+    report: Callable[[int], None],
 ) -> None:
     config = engine.config
     writer = RdbFileWriter(
@@ -53,9 +67,9 @@ def _write(
     )
     keys = 0
     writer.begin()
-    for library in engine.functions.libraries.values():
+    for library in engine.functions.libraries.values() if parts.functions else ():
         writer.library(library.code)
-    for db in engine.databases:
+    for db in engine.databases if parts.keys else ():
         if not len(db):
             continue
         writer.select(db.number, len(db), len(db.expires))

@@ -26,6 +26,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.persistence import Persistence, Progress
 from headrace.engine.settings import SettingRefused
+from headrace.engine.snapshot_request import SnapshotParts
 from headrace.engine.waking import disk_has_more
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
@@ -87,6 +88,8 @@ class Store(Persistence):
         self._spawn = spawn
         self._saving: Job | None = None
         self._rewriting: Job | None = None
+        self._copying: Job | None = None  # writes a snapshot for clients
+        self._copied: Callable[[Outcome], None] = lambda _: None
         self._mending = False  # the rewrite is to mend the journal
         self._scheduled_save = False
         self._scheduled_rewrite = False
@@ -134,6 +137,7 @@ class Store(Persistence):
         if self._saving is not None:
             self._saving.kill()
             self._saving = None
+        self.stop_copying()
         self._stop_rewriting()
 
     def _stop_rewriting(self) -> None:
@@ -170,7 +174,7 @@ class Store(Persistence):
             self.journal.lose(ENOENT)
         else:
             self.journal.sync_due()
-        if self._saving is None and self._rewriting is None:
+        if self.is_idle:
             self._start_what_is_due()
 
     def _collect(self) -> None:
@@ -181,6 +185,9 @@ class Store(Persistence):
         if self._rewriting is not None and (outcome := self._rewriting.poll()) is not None:
             self._rewriting = None
             self._rewritten(outcome)
+        if self._copying is not None and (outcome := self._copying.poll()) is not None:
+            self._copying = None
+            self._copied(outcome)
 
     def _start_what_is_due(self) -> None:
         if self._scheduled_rewrite:
@@ -204,7 +211,7 @@ class Store(Persistence):
         began = monotonic()
         temporary = self.directory.path / temporary_name("save")
         try:
-            write_snapshot(self.engine, self._disk, temporary, is_base=False)
+            write_snapshot(self.engine, self._disk, temporary)
             place_snapshot(self._disk, temporary, self.directory.dump)
         except OSError as error:
             reason = error.strerror or str(error)
@@ -217,7 +224,7 @@ class Store(Persistence):
         """Begin a snapshot, or with `schedule` see to it that one is begun when possible; say which."""
         if self._saving is not None:
             raise CommandError(_SAVE_IN_PROGRESS)
-        if self._rewriting is not None or in_transaction:
+        if not self.is_idle or in_transaction:
             if not schedule and not in_transaction:
                 raise CommandError(_OTHER_CHILD)
             self._scheduled_save = True
@@ -246,9 +253,7 @@ class Store(Persistence):
         self._tried_save_at = monotonic()
         temporary = self.directory.path / temporary_name("bgsave")
         try:
-            self._saving = self._spawn(
-                lambda report: write_snapshot(self.engine, self._disk, temporary, is_base=False, report=report)
-            )
+            self._saving = self._spawn(lambda report: write_snapshot(self.engine, self._disk, temporary, report=report))
         except OSError as error:
             reason = error.strerror or str(error)
             self._snapshot_failed(reason)
@@ -287,6 +292,28 @@ class Store(Persistence):
     def _warn_of_snapshot(self, error: str) -> None:
         self.notes.warning(f"The snapshot {self.directory.dump} could not be written: {error}.")
 
+    # --- snapshots for clients -------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no child is at work: each may cost as much memory as is changed meanwhile, so there is one."""
+        return self._saving is None and self._rewriting is None and self._copying is None
+
+    def start_copying(self, parts: SnapshotParts, copied: Callable[[Outcome], None]) -> Path:
+        """Have a child write a snapshot that nobody needs for long; return where, and say later how that went."""
+        path = self.directory.path / temporary_name("transfer")
+        self._copying = self._spawn(
+            lambda report: write_snapshot(self.engine, self._disk, path, parts=parts, lasting=False, report=report)
+        )
+        self._copied = copied
+        return path
+
+    def stop_copying(self) -> None:
+        """End the child that writes a snapshot for clients, where there is one."""
+        if self._copying is not None:
+            self._copying.kill()
+            self._copying = None
+
     # --- rewriting -------------------------------------------------------------------------------------------------
 
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
@@ -296,7 +323,7 @@ class Store(Persistence):
         """
         if self._rewriting is not None:
             raise CommandError(b"ERR Background append only file rewriting already in progress")
-        if self._saving is not None or in_transaction:
+        if not self.is_idle or in_transaction:
             self._scheduled_rewrite = True
             return b"Background append only file rewriting scheduled"
         if reason := self._start_rewrite():
@@ -535,7 +562,7 @@ class Store(Persistence):
 
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO persistence, but for those of the loading that goes on."""
-        job = self._saving or self._rewriting
+        job = self._saving or self._rewriting or self._copying
         yield "current_cow_peak", 0
         yield "current_cow_size", 0
         yield "current_cow_size_age", 0

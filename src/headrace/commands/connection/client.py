@@ -5,12 +5,12 @@ from headrace.commands.declaration.help import bad_subcommand, reply_help
 from headrace.commands.declaration.table import command, container
 from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
-from headrace.engine.client_line import describe
+from headrace.engine.client_line import describe, gets_snapshot
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 from headrace.engine.pausing import pause, unpause
 from headrace.engine.tracking import Tracked
-from headrace.engine.waiting import LOGIN
+from headrace.engine.waiting import NOT_UNBLOCKED
 from headrace.engine.waking import release
 
 _PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
@@ -83,13 +83,15 @@ def client_info(call: Call) -> None:
 
 
 def _type_of(client: Client) -> bytes:
+    if gets_snapshot(client):
+        return b"replica"
     return b"pubsub" if client.subscribed else b"normal"
 
 
 def _known_type(word: bytes) -> bytes:
     if word.lower() not in _TYPES:
         raise CommandError(b"ERR Unknown client type '%s'" % quoted(word))
-    return word.lower()
+    return b"replica" if word.lower() == b"slave" else word.lower()
 
 
 @command(
@@ -223,7 +225,7 @@ def client_unblock(call: Call) -> None:
         if reason == b"error":
             error = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
     client = call.engine.clients.get(call.integer(2))
-    if client is None or client.wait is None or client.wait.kind == LOGIN:
+    if client is None or client.wait is None or client.wait.kind in NOT_UNBLOCKED:
         call.reply.integer(0)
         return
     release(call.engine, client, error)

@@ -86,7 +86,7 @@ NOT_HERE: Final[dict[str, str]] = {
         "cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot "
         "cluster|slaves restore-asking migrate"
     ),
-    "replication": "failover psync replconf sync",
+    "replication": "failover",
     "modules": "module module|help module|list module|load module|loadex module|unload",
     "looking on": "lolwut memory|malloc-stats memory|stats script|debug",
     "the rest": "lcs",

@@ -10,6 +10,7 @@ from headrace.commands.server import (
     latency,
     monitoring,
     persistence,
+    replication,
     slowlog,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "latency",
     "monitoring",
     "persistence",
+    "replication",
     "slowlog",
 ]
