@@ -80,6 +80,7 @@ cdef class Engine:
     cdef int refuse(self, Client client, Command command, bytes text) except -1
     cdef Command find_command(self, Client client, list argv)
     cdef Command find_effect(self, Client client, list argv)
+    cpdef Command command_of(self, list argv)
     cdef bint is_paused(self) noexcept
     cdef int settle_effects(self) except -1
     cdef int attend_before(self, Client client, Command command, list argv) except -1

@@ -388,10 +388,13 @@ cdef class Engine:
             return command
         return None
 
-    def command_of(self, argv: list) -> Command | None:
+    cpdef Command command_of(self, list argv):
         """Find the command that words name, as clients call it; None where there is none."""
-        command = self.names.get((<bytes>argv[0]).lower())
-        if command is not None and command.subcommands and len(argv) > 1:
+        cdef bytes name = <bytes>argv[0]
+        cdef Command command = self.commands.get(name)
+        if command is None:
+            command = self.names.get(name.lower())
+        if command is not None and command.subcommands and PyList_GET_SIZE(argv) > 1:
             return command.subcommands.get((<bytes>argv[1]).lower())
         return command
 

@@ -16,11 +16,12 @@ from importlib.resources import files
 from secrets import randbits
 from typing import Any, Final, NamedTuple, NoReturn
 
+from headrace.engine.command_gate import CommandGate
 from headrace.engine.errors import INTERNAL_ERROR, CommandError
+from headrace.engine.lua_api import load_api
 from headrace.engine.lua_bits import BITS, NotANumber
 from headrace.engine.script_errors import NO_MEMORY, ScriptFailed, ScriptKilled, ScriptRefusal
-from headrace.engine.script_run import CommandGate, ScriptRun
-from headrace.engine.tail_calls import keep_callers
+from headrace.engine.script_run import ScriptRun
 
 FLAGS: Final = (b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys")
 """What a script or a function may say of itself."""
@@ -87,6 +88,8 @@ class LuaSandbox:
     ) -> None:
         try:
             from lupa import lua51  # noqa: PLC0415 — only who runs scripts needs it
+
+            load_api(lua51.__file__)
         except ImportError as error:
             raise CommandError(_NO_LUA % str(error).encode()) from None
         self._limit = limit
@@ -103,7 +106,7 @@ class LuaSandbox:
             max_memory=0,
         )
         table = self.table = self._lua.table_from
-        gate = self._gate = CommandGate(table, self._lua.get_memory_used, self._lua.set_max_memory)
+        gate = self._gate = CommandGate(self._lua.get_memory_used, self._lua.set_max_memory)
 
         def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             def call(*arguments: object) -> Any:
@@ -118,8 +121,8 @@ class LuaSandbox:
             b"has_booleans": lambda: gate.run is not None and gate.run.client.reply.protocol == 3,
             b"arm": self._arm,
             b"disarm": self._disarm,
-            b"run_command": gate.run_command,
-            b"add_words": gate.add_words,
+            b"install": gate.install,
+            b"raise_pending": gate.raise_pending,
             b"seed": randbits(31),
             b"flags": b" ".join(FLAGS),
             b"redis": table({name: guarded(value) if callable(value) else value for name, value in redis.items()}),
@@ -149,7 +152,7 @@ class LuaSandbox:
 
     def compile(self, source: bytes) -> Any:
         """Make a function of a script's text; raises ScriptFailed where it is no Lua."""
-        compiled = self._enter(None, self._compile, keep_callers(source))
+        compiled = self._enter(None, self._compile, source)
         if isinstance(compiled, tuple):
             raise ScriptFailed(compiled[1], None)
         return compiled
@@ -171,7 +174,7 @@ class LuaSandbox:
 
     def load_library(self, source: bytes) -> dict[bytes, RegisteredFunction]:
         """Run the code of a library and return the functions that it registers; raises ScriptFailed."""
-        told = self._enter(None, self._load, keep_callers(source))
+        told = self._enter(None, self._load, source)
         if told[0] is None:
             raise ScriptFailed(b"ERR Error compiling function: " + told[1], None)
         try:

@@ -32,7 +32,7 @@ local OURS = "=headrace"            -- the name of this chunk and its companions
 local READONLY = "Attempt to modify a readonly table"
 local INSTRUCTIONS = 10000          -- of a script between two looks at memory and clock
 local DEEPEST = 1000                -- tables within tables that a reply may have
-local AT_ONCE = 100                 -- arguments that one call of Python takes: it copies all of them for each
+local MOST_ARGUMENTS = 100          -- of a function of Python, which copies all of them for each
 local MOST_RESULTS = 7999           -- that fit on the stack of a C function
 local MOST_REPEATS = 5000           -- `?`, `*`, `+`, `-` in a pattern: the matcher of Lua 5.1 recurses for each
 local MOST_MOVES = 2 ^ 24           -- elements that an insertion in front of others may move
@@ -43,8 +43,6 @@ local explain = as_function(bridge.explain)     -- error value -> text; nil: it 
 local look_at_clock = as_function(bridge.look_at_clock)
 local has_booleans = as_function(bridge.has_booleans)     -- whether the script has asked for RESP3
 local arm, disarm = as_function(bridge.arm), as_function(bridge.disarm)
-local run_command = as_function(bridge.run_command)     -- words of a command -> its reply; an error: {err = text}
-local add_words = as_function(bridge.add_words)         -- the first of them, where there are many
 local null = newproxy()             -- null of JSON and of MessagePack
 
 -- --- sealing ---------------------------------------------------------------------------------------------------------
@@ -138,9 +136,10 @@ local function resumed(ok, ...)
     return false, shown((...))
 end
 
+-- Called last by the function that `coroutine.wrap` made, which is level 2 then: the error is told where that was called.
 local function raised_again(ok, ...)
     if ok then return ... end
-    error((...), 0)
+    error((...), (...) == "not enough memory" and 0 or 3)
 end
 
 -- --- what differs from plain Lua -------------------------------------------------------------------------------------
@@ -293,7 +292,7 @@ local function of_python(f)
     local call = as_function(f)
     return function(...)
         local count = select("#", ...)
-        if count > AT_ONCE then error("too many arguments", 2) end
+        if count > MOST_ARGUMENTS then error("too many arguments", 2) end
         local words = {...}
         for i = 1, count do
             local kind = type(words[i])
@@ -303,45 +302,11 @@ local function of_python(f)
     end
 end
 
-local NO_WORDS = "ERR Please specify at least one argument for this redis lib call"
-local BAD_WORDS = "ERR Lua redis lib command arguments must be strings or integers"
-
-local function run_many(count, ...)
-    local words = {...}
-    for i = 1, count do
-        if not is_text[type(words[i])] then return {err = BAD_WORDS} end
-    end
-    local last = count - AT_ONCE
-    for i = 1, last, AT_ONCE do
-        local stop = i + AT_ONCE - 1
-        add_words(unpack(words, i, stop < last and stop or last))
-    end
-    return (run_command(unpack(words, last + 1, count)))
-end
-
-local function redis_pcall(...)
-    local count = select("#", ...)
-    if count <= 4 then
-        local a, b, c, d = ...
-        if not (is_text[type(a)] and (count < 2 or is_text[type(b)]) and (count < 3 or is_text[type(c)])
-                and (count < 4 or is_text[type(d)])) then
-            return {err = count == 0 and NO_WORDS or BAD_WORDS}
-        end
-        return (run_command(...))
-    end
-    if count > AT_ONCE then return run_many(count, ...) end
-    local words = {...}
-    for i = 1, count do
-        if not is_text[type(words[i])] then return {err = BAD_WORDS} end
-    end
-    return (run_command(...))
-end
-
-local function redis_call(...)
-    local reply = redis_pcall(...)
-    if type(reply) == "table" and rawget(reply, "err") ~= nil then error(reply, 0) end
-    return reply
-end
+-- Commands are run by functions of C, which `install` makes in the Lua of a thread: as globals, since it has no other way.
+_G.raise_pending = as_function(bridge.raise_pending)
+as_function(bridge.install)(tostring(co_create(function() end)))
+local redis_call, redis_pcall = _G.redis_call, _G.redis_pcall
+_G.raise_pending, _G.redis_call, _G.redis_pcall = nil, nil, nil
 
 -- --- globals ---------------------------------------------------------------------------------------------------------
 
