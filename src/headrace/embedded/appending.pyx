@@ -70,7 +70,8 @@ cdef class Appender:
     def add(self, key: bytes, row: dict, ticket):
         """Add one row; returns its ID and, where it is not on disk yet, a connection to wait on, else None.
 
-        `ticket` makes such a connection. None in place of both: CLIENT PAUSE holds back who adds; send XADD, which waits.
+        `ticket` makes such a connection. None in place of both: CLIENT PAUSE holds back who adds; send XADD, which
+        waits.
         """
         self.host.enter()
         try:
