@@ -1,10 +1,12 @@
-"""Hold Cython modules to the layers that import-linter holds Python modules to.
+"""Hold Cython modules to the layers that import-linter holds Python modules to, and to what is private in a class.
 
 import-linter reads Python only. This reads every import and cimport of the .pyx and .pxd files, and compares them with
 the contracts of layers in pyproject.toml: inside a container, a module may import from its own part and from parts of
 lower layers.
 
-Exits with status 1 and one line for each import that points the wrong way.
+Every module that cimports a class can read its attributes. PRIVATE names those that only some modules may read.
+
+Exits with status 1 and one line for each import that points the wrong way, and for each use of what is private.
 """
 
 import re
@@ -15,6 +17,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "headrace"
 IMPORT = re.compile(rf"^\s*(?:from\s+({PACKAGE}(?:\.\w+)*)\s+c?import|c?import\s+({PACKAGE}(?:\.\w+)*))", re.MULTILINE)
+
+# attribute: the modules that may use it. A node's address is theirs, so that a node may lie elsewhere than on the heap.
+PRIVATE = {
+    "node_tree": {"core/node_store", "core/entry_log"},
+    "node_finder": {"core/node_store"},
+    "tail_node": {"core/node_store", "core/entry_log"},
+    "tail_capacity": {"core/node_store", "core/entry_log"},
+}
 
 
 def layer_numbers() -> dict[str, dict[str, int]]:
@@ -59,6 +69,17 @@ def wrong_imports(source: Path, container: str, layers: dict[str, int]) -> list[
     return found
 
 
+def private_uses(source: Path) -> list[str]:
+    """A sentence for each attribute that a Cython file uses and may not."""
+    module = source.relative_to(ROOT / "src" / PACKAGE).with_suffix("").as_posix()
+    return [
+        f"{source.relative_to(ROOT)}:{number}: uses {name}, which is private to {' and '.join(sorted(PRIVATE[name]))}"
+        for number, line in enumerate(source.read_text().splitlines(), 1)
+        for name in PRIVATE
+        if module not in PRIVATE[name] and re.search(rf"\.{name}\b", line)
+    ]
+
+
 def main() -> int:
     sources = sorted(path for path in (ROOT / "src" / PACKAGE).rglob("*") if path.suffix in {".pyx", ".pxd"})
     problems = [
@@ -68,7 +89,8 @@ def main() -> int:
         if source.stem != "__init__"
         for problem in wrong_imports(source, container, layers)
     ]
-    print("\n".join([*problems, f"{len(sources)} Cython files, {len(problems)} imports against the layers"]))
+    problems += [problem for source in sources for problem in private_uses(source)]
+    print("\n".join([*problems, f"{len(sources)} Cython files, {len(problems)} against the layers or what is private"]))
     return 1 if problems else 0
 
 

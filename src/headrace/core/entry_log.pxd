@@ -2,8 +2,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.memory cimport Span, byte_t
 from headrace.core.node cimport NodeCursor
-from headrace.core.rax cimport Rax
-from headrace.core.rax_iterator cimport RaxIterator
+from headrace.core.node_store cimport NodeStore, NodeWalk
 from headrace.core.stream_id cimport ID
 
 
@@ -14,21 +13,8 @@ cdef class NodeLimits:
     cdef inline uint64_t byte_limit(self) noexcept
 
 
-cdef class DroppedNodes:
-    cdef Rax nodes                      # master ID -> listpack, which this owns
-
-
-cdef class EntryLog:
-    cdef Rax nodes                      # master ID -> listpack, which the log owns
-    cdef RaxIterator finder             # for look-ups; holds no state between calls
+cdef class EntryLog(NodeStore):
     cdef NodeLimits limits
-    cdef byte_t *tail                   # the last node's listpack, or NULL
-    cdef size_t tail_capacity
-    cdef ID tail_master
-    cdef DroppedNodes dropped           # by the last trim of many, until somebody takes them; None: none
-    cdef size_t stored_bytes            # heap bytes of all listpacks
-    cdef uint64_t version               # grows with every change; cursors compare it
-
     cdef uint64_t length                # entries alive
     cdef ID first_id                    # the first entry alive, 0-0 where there is none
     cdef ID last_id                     # the greatest ID ever given, alive or not
@@ -36,12 +22,10 @@ cdef class EntryLog:
     cdef uint64_t entries_added         # entries ever added
 
     cdef int append(self, ID id, const Span *pairs, size_t fields) except -1
-    cdef int add_node(self, ID id, const Span *pairs, size_t fields) except -1
+    cdef int begin_node(self, ID id, const Span *pairs, size_t fields) except -1
     cdef int grow_tail(self, size_t needed) except -1
-    cdef void seal_tail(self) noexcept
     cdef int count_up(self) except -1
 
-    cdef byte_t *locate(self, ID id, ID *master) except? NULL
     cdef int find(self, ID id, NodeCursor *cursor) except -1
     cdef int contains(self, ID id) except -1
     cdef int last_alive(self, ID *id) except -1
@@ -51,13 +35,16 @@ cdef class EntryLog:
     cdef int64_t position_of(self, ID id) noexcept
 
     cdef int delete(self, ID id) except -1
-    cdef int bury(self, NodeCursor *cursor) except -1
+    cdef int mark_deleted(self, NodeCursor *cursor) except -1
     cdef int set_counters(self, byte_t **lp, ID master, int64_t live, int64_t dead) except -1
-    cdef int reserve_counters(self, byte_t **lp, ID master) except -1
     cdef int cut_tombstones(self) except -1
-    cdef int drop_node(self, ID master, byte_t *lp) except -1
+    # Nodes that a trim takes from the front, with how many entries alive they hold.
+    cdef int drop_node(self, ID master, uint64_t live) except -1
     cdef int drop_front(self, uint64_t count, uint64_t live, size_t size) except -1
-    cdef int find_tail(self) except -1
+    # A node that a trim changes: stand before its first entry, mark entries deleted, then say how many were alive.
+    cdef int open_to_change(self, NodeWalk walk, NodeCursor *cursor) except -1
+    cdef int settle_deletions(self, NodeCursor *cursor, uint64_t marked) except -1
+    cdef int set_last_id(self, ID last) except -1
     cdef int find_first_id(self) except -1
 
     cdef int adopt_node(self, ID master, bytes data) except -1
@@ -65,9 +52,7 @@ cdef class EntryLog:
     cdef size_t memory(self) noexcept
 
 
-cdef class EntryCursor:
-    cdef EntryLog log
-    cdef RaxIterator nodes
+cdef class EntryCursor(NodeWalk):
     cdef NodeCursor node
     cdef ID start
     cdef ID end

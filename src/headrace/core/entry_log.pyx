@@ -8,7 +8,7 @@
     length = sum of the nodes' live counts ≤ entries_added
 
 IDs only ever rise, so that an append touches the tail and nothing else. A node is dropped as soon as its last live
-entry goes. The log owns the listpacks that the rax points to.
+entry goes. Where nodes lie is the business of NodeStore, which a log is.
 
 Not thread-safe. Every call succeeds, or raises and leaves the log as it was. Cursors survive any change: they notice
 it by `version` and find their place again.
@@ -24,14 +24,13 @@ from headrace.core.listpack cimport (
     LP_DECIMAL_MAX, LP_END, LP_HEADER, LP_INTEGER_MAX, LP_LIMIT, after, before, modernise, read_integer,
     replace_integer, set_total_bytes, take_from_count, text_of, total_bytes, well_formed,
 )
-from headrace.core.memory cimport allocate, block_size, reallocate, release
+from headrace.core.memory cimport allocate, block_size, release
 from headrace.core.node cimport (
     ENTRY_DELETED, NodeFacts, dead_count, live_count, next_entry, next_field, node_well_formed,
     open_node, open_node_at_end, previous_entry, room_for_entry, walk_fields, write_entry, write_master,
 )
-from headrace.core.stream_id cimport (
-    ID_KEY_SIZE, is_zero, less, make_id, max_id, read_key, same, step_down, step_up, wrap_id, write_key,
-)
+from headrace.core.node_store cimport last_of_node, walk_nodes
+from headrace.core.stream_id cimport is_zero, less, make_id, max_id, same, step_down, step_up, wrap_id
 
 cdef enum:
     FIRST_NODE_ROOM = 256       # a new stream begins small; later nodes begin as large as the one before them
@@ -53,33 +52,11 @@ cdef class NodeLimits:
 
 @cython.final
 @cython.no_gc
-cdef class DroppedNodes:
-    """Nodes that belong to no log any more; they are freed with this."""
-
-    def __cinit__(self):
-        self.nodes = Rax()
-
-    def __dealloc__(self):
-        if self.nodes is not None:
-            self.nodes.give_up(release)
-
-    def __len__(self) -> int:
-        return self.nodes.numele
-
-
-@cython.final
-@cython.no_gc
-cdef class EntryLog:
+cdef class EntryLog(NodeStore):
     """See the module. Made by Stream, which is its Python face."""
 
     def __cinit__(self, limits: NodeLimits):
         self.limits = limits
-        self.nodes = Rax()
-        self.finder = RaxIterator(self.nodes)
-
-    def __dealloc__(self):
-        if self.nodes is not None:          # a log that could not be made has none
-            self.nodes.give_up(release)
 
     # --- appending ---------------------------------------------------------------------------------------------
 
@@ -101,17 +78,17 @@ cdef class EntryLog:
         if needed > <size_t>LP_LIMIT * 2:
             raise EntryTooLarge(f"an entry of {fields} fields does not fit in a listpack")
 
-        if self.tail == NULL or total_bytes(self.tail) + raw >= self.limits.byte_limit():
-            self.add_node(id, pairs, fields)
+        if self.tail_node == NULL or total_bytes(self.tail_node) + raw >= self.limits.byte_limit():
+            self.begin_node(id, pairs, fields)
         else:
-            held = live_count(self.tail) + dead_count(self.tail)
+            held = live_count(self.tail_node) + dead_count(self.tail_node)
             if self.limits.max_entries and held >= self.limits.max_entries:
-                self.add_node(id, pairs, fields)
+                self.begin_node(id, pairs, fields)
             else:
-                if total_bytes(self.tail) + needed > self.tail_capacity:
-                    self.grow_tail(total_bytes(self.tail) + needed)
+                if total_bytes(self.tail_node) + needed > self.tail_capacity:
+                    self.grow_tail(total_bytes(self.tail_node) + needed)
                 self.count_up()
-                write_entry(self.tail, self.tail_master, id, pairs, fields)
+                write_entry(self.tail_node, self.tail_master, id, pairs, fields)
         if self.length == 0:
             self.first_id = id
         self.length += 1
@@ -121,11 +98,10 @@ cdef class EntryLog:
         self.version += 1
         return 0
 
-    cdef int add_node(self, ID id, const Span *pairs, size_t fields) except -1:
-        """Begin a new tail with this entry, and let the old one shrink to its size."""
-        cdef byte_t key[ID_KEY_SIZE]
+    cdef int begin_node(self, ID id, const Span *pairs, size_t fields) except -1:
+        """Begin a new tail with this entry."""
         cdef size_t needed = room_for_entry(pairs, fields) + 4 * LP_INTEGER_MAX     # the master's own integers
-        cdef size_t capacity = total_bytes(self.tail) * 9 // 8 if self.tail != NULL else FIRST_NODE_ROOM
+        cdef size_t capacity = total_bytes(self.tail_node) * 9 // 8 if self.tail_node != NULL else FIRST_NODE_ROOM
         cdef byte_t *lp
         if capacity > self.limits.byte_limit():
             capacity = self.limits.byte_limit()
@@ -137,86 +113,37 @@ cdef class EntryLog:
         write_master(lp, pairs, fields)
         write_entry(lp, id, id, pairs, fields)
         lp[LP_HEADER] = 1                       # alive
-        write_key(id, key)
-        try:
-            self.nodes.insert(key, ID_KEY_SIZE, lp, NULL)
-        except MemoryError:
-            release(lp)
-            raise
-        self.seal_tail()
-        self.tail = lp
-        self.tail_capacity = capacity
-        self.tail_master = id
-        self.stored_bytes += block_size(lp)
+        self.add_node(id, lp)
+        self.set_tail(id, lp, capacity)
         return 0
 
-    cdef void seal_tail(self) noexcept:
-        """Give back what the tail did not use. Where the heap refuses, the node just stays larger."""
-        cdef byte_t key[ID_KEY_SIZE]
-        cdef byte_t *shrunk
-        cdef size_t former
-        if self.tail == NULL or total_bytes(self.tail) == self.tail_capacity:
-            return
-        former = block_size(self.tail)
-        shrunk = <byte_t *>reallocate(self.tail, total_bytes(self.tail))
-        if shrunk == NULL:
-            return
-        self.stored_bytes += block_size(shrunk) - former
-        self.tail_capacity = total_bytes(shrunk)
-        if shrunk != self.tail:
-            self.tail = shrunk
-            write_key(self.tail_master, key)
-            self.nodes.insert(key, ID_KEY_SIZE, shrunk, NULL)   # replaces: allocates nothing
-
     cdef int grow_tail(self, size_t needed) except -1:
-        cdef byte_t key[ID_KEY_SIZE]
-        cdef size_t former = block_size(self.tail)
         cdef size_t capacity = max(needed, 2 * self.tail_capacity)
-        cdef byte_t *grown
         if capacity > self.limits.byte_limit():
             capacity = max(needed, self.limits.byte_limit())
-        grown = <byte_t *>reallocate(self.tail, capacity)
-        if grown == NULL:
+        if self.resize_node(self.tail_master, self.tail_node, capacity) == NULL:
             raise MemoryError
-        self.stored_bytes += block_size(grown) - former
         self.tail_capacity = capacity
-        if grown != self.tail:
-            self.tail = grown
-            write_key(self.tail_master, key)
-            self.nodes.insert(key, ID_KEY_SIZE, grown, NULL)    # replaces: allocates nothing
         return 0
 
     cdef int count_up(self) except -1:
         """One more entry alive in the tail, which has room for a wider counter."""
-        cdef byte_t *count = self.tail + LP_HEADER
+        cdef byte_t *count = self.tail_node + LP_HEADER
         if count[0] < 127:
             count[0] += 1
-        elif replace_integer(&self.tail, &self.tail_capacity, count, read_integer(count) + 1) == NULL:
+        elif replace_integer(&self.tail_node, &self.tail_capacity, count, read_integer(count) + 1) == NULL:
             raise MemoryError
         return 0
 
     # --- looking up --------------------------------------------------------------------------------------------
 
-    cdef byte_t *locate(self, ID id, ID *master) except? NULL:
-        """The node whose span the ID falls in, and its master ID; NULL where the ID lies before all nodes."""
-        cdef byte_t key[ID_KEY_SIZE]
-        if self.tail != NULL and not less(id, self.tail_master):
-            master[0] = self.tail_master
-            return self.tail
-        write_key(id, key)
-        if not self.finder.seek(b"<=", key, ID_KEY_SIZE):
-            return NULL
-        self.finder.next()
-        master[0] = read_key(self.finder.key)
-        return <byte_t *>self.finder.value
-
     cdef int find(self, ID id, NodeCursor *cursor) except -1:
-        """Stand on the live entry with this ID; 0 where there is none."""
+        """Stand on the live entry with this ID; 0 where there is none. The cursor is good until the next look-up."""
         cdef ID master
         cdef byte_t *lp
         if self.length == 0 or less(id, self.first_id) or less(self.last_id, id):
             return 0
-        lp = self.locate(id, &master)
+        lp = self.get_node(id, &master)
         if lp == NULL:
             return 0
         open_node(cursor, lp, master)
@@ -236,7 +163,7 @@ cdef class EntryLog:
         if self.length == 0:
             return 0
         # Nearly always the physically last entry.
-        open_node_at_end(&node, self.tail, self.tail_master, self.tail + total_bytes(self.tail) - 1)
+        open_node_at_end(&node, self.tail_node, self.tail_master, self.tail_node + total_bytes(self.tail_node) - 1)
         previous_entry(&node)
         if not node.deleted:
             id[0] = node.id
@@ -249,10 +176,11 @@ cdef class EntryLog:
     cdef int first_stored(self, ID *id) except -1:
         """The ID of the physically first entry, tombstone or not; 0 where there is no node."""
         cdef NodeCursor cursor
-        if not self.finder.seek(b"^", NULL, 0):
+        cdef ID master
+        cdef byte_t *lp = self.get_first(&master)
+        if lp == NULL:
             return 0
-        self.finder.next()
-        open_node(&cursor, <byte_t *>self.finder.value, read_key(self.finder.key))
+        open_node(&cursor, lp, master)
         next_entry(&cursor)
         id[0] = cursor.id
         return 1
@@ -290,21 +218,21 @@ cdef class EntryLog:
         cdef NodeCursor cursor
         if not self.find(id, &cursor):
             return 0
-        self.bury(&cursor)
+        self.mark_deleted(&cursor)
         if less(self.max_deleted_id, id):
             self.max_deleted_id = id
         if self.length == 0 or same(id, self.first_id):
             self.find_first_id()
         return 1
 
-    cdef int bury(self, NodeCursor *cursor) except -1:
+    cdef int mark_deleted(self, NodeCursor *cursor) except -1:
         """Make the live entry at the cursor a tombstone, or drop its node where it was the last one alive."""
         cdef int64_t live = live_count(cursor.lp)
         cdef byte_t *lp = cursor.lp
         cdef size_t at = cursor.entry - cursor.lp
         cdef int64_t grew
         if live == 1:
-            self.drop_node(cursor.master, lp)
+            self.free_node(cursor.master)
         else:
             grew = total_bytes(lp)
             self.set_counters(&lp, cursor.master, live - 1, dead_count(lp) + 1)
@@ -316,8 +244,7 @@ cdef class EntryLog:
 
     cdef int set_counters(self, byte_t **lp, ID master, int64_t live, int64_t dead) except -1:
         """Rewrite both counters of a node, which may move it; where that fails nothing has changed."""
-        cdef byte_t key[ID_KEY_SIZE]
-        cdef bint is_tail = lp[0] == self.tail
+        cdef bint is_tail = lp[0] == self.tail_node
         cdef byte_t *former = lp[0]
         cdef size_t room = block_size(former)
         cdef size_t capacity = room
@@ -327,40 +254,41 @@ cdef class EntryLog:
             raise MemoryError
         replace_integer(lp, &capacity, lp[0] + LP_HEADER, live)
         if is_tail:
-            self.tail = lp[0]
             self.tail_capacity = capacity
-        if lp[0] != former:
-            write_key(master, key)
-            self.nodes.insert(key, ID_KEY_SIZE, lp[0], NULL)    # replaces: allocates nothing
-        self.stored_bytes += block_size(lp[0]) - room
+        self.replace_node(master, former, room, lp[0])
         return 0
 
-    cdef int reserve_counters(self, byte_t **lp, ID master) except -1:
-        """Make sure that `set_counters` will not fail, whatever part of the node is going to die."""
-        cdef byte_t key[ID_KEY_SIZE]
-        cdef byte_t *former = lp[0]
-        cdef size_t room = block_size(former)
-        cdef byte_t *grown
-        if live_count(former) + dead_count(former) < 128 or total_bytes(former) + LP_INTEGER_MAX <= room:
-            return 0
-        grown = <byte_t *>reallocate(former, total_bytes(former) + LP_INTEGER_MAX)
-        if grown == NULL:
-            raise MemoryError
-        lp[0] = grown
-        self.stored_bytes += block_size(grown) - room
-        if former == self.tail:
-            self.tail = grown
-            self.tail_capacity = total_bytes(grown) + LP_INTEGER_MAX
-        if grown != former:
-            write_key(master, key)
-            self.nodes.insert(key, ID_KEY_SIZE, grown, NULL)    # replaces: allocates nothing
+    cdef int open_to_change(self, NodeWalk walk, NodeCursor *cursor) except -1:
+        """Make room for any counters first, so that `settle_deletions` cannot fail, whatever part of the node dies."""
+        cdef byte_t *lp = walk.get()
+        cdef bint is_tail = lp == self.tail_node
+        if (live_count(lp) + dead_count(lp) >= 128
+                and total_bytes(lp) + LP_INTEGER_MAX > block_size(lp)):
+            lp = self.resize_node(walk.master, lp, total_bytes(lp) + LP_INTEGER_MAX)
+            if lp == NULL:
+                raise MemoryError
+            if is_tail:
+                self.tail_capacity = total_bytes(lp) + LP_INTEGER_MAX
+            self.version += 1
+        open_node(cursor, lp, walk.master)
+        return 0
+
+    cdef int settle_deletions(self, NodeCursor *cursor, uint64_t marked) except -1:
+        """Count entries of the cursor's node that were alive and are now marked; drop it where no other one is alive."""
+        cdef byte_t *lp = cursor.lp
+        cdef uint64_t live = live_count(lp)
+        if marked == live:
+            self.free_node(cursor.master)
+        elif marked:
+            self.set_counters(&lp, cursor.master, live - marked, dead_count(lp) + marked)
+        self.length -= marked
         self.version += 1
         return 0
 
     cdef int cut_tombstones(self) except -1:
         """Take the deleted entries behind the last one alive out of the tail, so that a smaller ID may follow."""
         cdef NodeCursor node
-        cdef byte_t *lp = self.tail
+        cdef byte_t *lp = self.tail_node
         cdef byte_t *end
         cdef int64_t cut = 0
         cdef uint64_t elements = 0
@@ -380,58 +308,25 @@ cdef class EntryLog:
             self.version += 1
         return 0
 
-    cdef int drop_node(self, ID master, byte_t *lp) except -1:
-        cdef byte_t key[ID_KEY_SIZE]
-        cdef bint was_tail = lp == self.tail
-        write_key(master, key)
-        self.nodes.remove(key, ID_KEY_SIZE, NULL)
-        self.stored_bytes -= block_size(lp)
-        release(lp)
-        self.version += 1
-        if was_tail:
-            self.find_tail()
+    cdef int drop_node(self, ID master, uint64_t live) except -1:
+        self.free_node(master)
+        self.length -= live
         return 0
 
     cdef int drop_front(self, uint64_t count, uint64_t live, size_t size) except -1:
-        """Drop the first `count` nodes, which hold `live` entries in `size` bytes, and are far more than what stay.
-
-        What stays is put into a new tree, and the old one is freed as a whole, by whoever takes `dropped`. Of 10,000
-        nodes, 9,990 go in 2.4 ms; one by one that took 4.2.
-        """
-        cdef DroppedNodes dropped = DroppedNodes()
-        cdef Rax rest = dropped.nodes
-        cdef RaxIterator nodes = RaxIterator(self.nodes)
-        cdef uint64_t passed = 0
-        nodes.seek(b"^", NULL, 0)
-        try:
-            while nodes.next():
-                passed += 1
-                if passed > count:
-                    rest.insert(nodes.key, ID_KEY_SIZE, nodes.value, NULL)
-        except MemoryError:
-            rest.clear(NULL)                # what it holds is still ours
-            raise
-        self.nodes.swap(rest)               # `rest` is the old tree from here on, and nothing can fail
-        nodes.seek(b"^", NULL, 0)
-        while nodes.next():
-            rest.remove(nodes.key, ID_KEY_SIZE, NULL)
-        self.dropped = dropped
+        self.detach_front(count, size)
         self.length -= live
-        self.stored_bytes -= size
-        self.version += 1
-        if self.nodes.numele == 0:
-            self.find_tail()
         return 0
 
-    cdef int find_tail(self) except -1:
-        """After the last node changed: which one it is now."""
-        self.tail = NULL
-        self.tail_capacity = 0
-        if self.finder.seek(b"$", NULL, 0):
-            self.finder.next()
-            self.tail = <byte_t *>self.finder.value
-            self.tail_capacity = total_bytes(self.tail)
-            self.tail_master = read_key(self.finder.key)
+    cdef int set_last_id(self, ID last) except -1:
+        """Let new entries follow an ID from which on nothing is alive.
+
+        A tombstone with a greater ID is taken out of the tail: where entries lie in nodes decides nothing, and in one
+        node no search would find an entry behind a greater ID.
+        """
+        if self.tail_node != NULL and less(last, last_of_node(self.tail_node, self.tail_master)):
+            self.cut_tombstones()
+        self.last_id = last
         return 0
 
     cdef int find_first_id(self) except -1:
@@ -450,7 +345,6 @@ cdef class EntryLog:
 
         One that holds nothing but graves is left out: servers before 8.8 could leave such nodes behind when trimming.
         """
-        cdef byte_t key[ID_KEY_SIZE]
         cdef const byte_t *source = data
         cdef size_t size = len(data)
         cdef size_t old = 0
@@ -464,23 +358,16 @@ cdef class EntryLog:
         if lp == NULL:
             raise MemoryError
         memcpy(lp, source, size)
-        try:
-            if facts.old:
-                modernise(lp)
-            if is_zero(facts.first) or not less(self.last_id, master):
-                raise CorruptStream(f"the node {wrap_id(master)} does not follow the one before it")
-            if facts.live == 0:
-                release(lp)
-                return 0
-            write_key(master, key)
-            self.nodes.insert(key, ID_KEY_SIZE, lp, NULL)
-        except BaseException:
+        if facts.old:
+            modernise(lp)
+        if is_zero(facts.first) or not less(self.last_id, master):
             release(lp)
-            raise
-        self.tail = lp
-        self.tail_capacity = total_bytes(lp)
-        self.tail_master = master
-        self.stored_bytes += block_size(lp)
+            raise CorruptStream(f"the node {wrap_id(master)} does not follow the one before it")
+        if facts.live == 0:
+            release(lp)
+            return 0
+        self.add_node(master, lp)
+        self.set_tail(master, lp, total_bytes(lp))
         self.length += facts.live
         self.last_id = facts.last
         self.version += 1
@@ -489,21 +376,9 @@ cdef class EntryLog:
     cdef EntryLog copy(self):
         """Another log with the same bytes."""
         cdef EntryLog twin = EntryLog(self.limits)
-        cdef byte_t *lp
-        cdef size_t size
-        self.finder.seek(b"^", NULL, 0)
-        while self.finder.next():
-            size = total_bytes(<byte_t *>self.finder.value)
-            lp = <byte_t *>allocate(size)
-            if lp == NULL:
-                raise MemoryError
-            memcpy(lp, self.finder.value, size)
-            try:
-                twin.nodes.insert(self.finder.key, ID_KEY_SIZE, lp, NULL)
-            except MemoryError:
-                release(lp)
-                raise
-            twin.stored_bytes += block_size(lp)
+        cdef NodeWalk walk = walk_nodes(self)
+        while walk.next_node():
+            twin.add_copy(walk.master, walk.get(), walk.size())
         twin.find_tail()
         twin.length = self.length
         twin.first_id = self.first_id
@@ -513,20 +388,19 @@ cdef class EntryLog:
         return twin
 
     cdef size_t memory(self) noexcept:
-        return self.stored_bytes + self.nodes.allocated
+        return self.stored_bytes + self.node_tree.allocated
 
 
 @cython.final
 @cython.no_gc
-cdef class EntryCursor:
+cdef class EntryCursor(NodeWalk):
     """Visits the live entries of a range, in order or backwards. After `next()`, `node` stands on the entry.
 
     `node` points into the log and is good until the log changes; `next()` then finds its place again by ID.
     """
 
     cdef int set_range(self, EntryLog log, ID start, ID end, bint backwards) except -1:
-        self.log = log
-        self.nodes = RaxIterator(log.nodes)
+        self.begin(log)
         self.start = start
         self.end = end
         self.backwards = backwards
@@ -539,7 +413,7 @@ cdef class EntryCursor:
         """Step to the next live entry of the range; 0 at its end, and from then on."""
         if self.finished:
             return 0
-        if not (self.standing and self.version == self.log.version):
+        if not (self.standing and self.version == self.store.version):
             self.finished = not self.find_place()
         while not self.finished:
             if not (previous_entry(&self.node) if self.backwards else next_entry(&self.node)):
@@ -565,31 +439,27 @@ cdef class EntryCursor:
                 self.start = self.position
                 if not step_up(&self.start):
                     return 0
-        self.version = self.log.version
+        self.version = self.store.version
         self.standing = not less(self.end, self.start) and self.enter()
         return self.standing
 
     cdef int enter(self) except -1:
         """Open the node where the range begins."""
-        cdef byte_t key[ID_KEY_SIZE]
-        write_key(self.end if self.backwards else self.start, key)
-        if not self.nodes.seek(b"<=", key, ID_KEY_SIZE):
-            if self.backwards or not self.nodes.seek(b"^", NULL, 0):
+        if not self.seek_floor(self.end if self.backwards else self.start):
+            if self.backwards or not self.seek_first():
                 return 0
         return self.enter_node()
 
     cdef int enter_node(self) except -1:
         """Open the next node of the walk."""
         cdef byte_t *lp
-        cdef ID master
-        if not (self.nodes.prev() if self.backwards else self.nodes.next()):
+        if not (self.previous_node() if self.backwards else self.next_node()):
             return 0
-        lp = <byte_t *>self.nodes.value
-        master = read_key(self.nodes.key)
+        lp = self.get()
         if self.backwards:
-            open_node_at_end(&self.node, lp, master, lp + total_bytes(lp) - 1)
+            open_node_at_end(&self.node, lp, self.master, lp + total_bytes(lp) - 1)
         else:
-            open_node(&self.node, lp, master)
+            open_node(&self.node, lp, self.master)
         return 1
 
 

@@ -15,14 +15,13 @@ or raises and leaves the stream as it was.
 """
 
 cimport cython
-from libc.string cimport memcpy
 
 from headrace.core.entry_log cimport EntryLog
 from headrace.core.listpack cimport LP_EMPTY, total_bytes, well_formed
-from headrace.core.memory cimport allocate, block_size, byte_t, release
+from headrace.core.memory cimport allocate, byte_t, release
 from headrace.core.node cimport NodeFacts, live_count, node_well_formed
-from headrace.core.rax_iterator cimport RaxIterator
-from headrace.core.stream cimport Stream, last_stored
+from headrace.core.node_store cimport NodeWalk, walk_nodes
+from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport (
     ID_KEY_SIZE, StreamID, generate_id, is_zero, less, make_id, read_key, same, step_down, wrap_id, write_key,
 )
@@ -47,26 +46,12 @@ ctypedef struct Run:
     uint64_t size
 
 
-cdef bint seek_range(RaxIterator nodes, ID start) except -1:
-    """Stand before the first node that can hold an entry from `start` on; False where there is none."""
-    cdef byte_t key[ID_KEY_SIZE]
-    write_key(start, key)
-    if not nodes.seek(b"<=", key, ID_KEY_SIZE):
-        return nodes.seek(b"^", NULL, 0)
-    nodes.next()
-    if less(last_stored(<byte_t *>nodes.value, read_key(nodes.key)), start):
-        return nodes.seek(b">", key, ID_KEY_SIZE)
-    return nodes.seek(b"<=", key, ID_KEY_SIZE)
-
-
-cdef size_t measure_runs(RaxIterator nodes, ID end, Run *runs, size_t room) except? 0:
+cdef size_t measure_runs(NodeWalk nodes, ID end, Run *runs, size_t room) except? 0:
     """Measure the nodes up to `end` in runs of equally many: each time there is no room, twice as many a run."""
     cdef size_t count = 0, i
     cdef uint64_t stride = 1, in_run = 0
-    cdef ID master
-    while nodes.next():
-        master = read_key(nodes.key)
-        if less(end, master):
+    while nodes.next_node():
+        if less(end, nodes.master):
             break
         if in_run == 0:
             if count == room:
@@ -76,12 +61,12 @@ cdef size_t measure_runs(RaxIterator nodes, ID end, Run *runs, size_t room) exce
                     runs[i].entries = runs[2 * i].entries + runs[2 * i + 1].entries
                     runs[i].size = runs[2 * i].size + runs[2 * i + 1].size
                 stride *= 2
-            runs[count].first = master
+            runs[count].first = nodes.master
             runs[count].entries = 0
             runs[count].size = 0
             count += 1
-        runs[count - 1].entries += live_count(<byte_t *>nodes.value)
-        runs[count - 1].size += total_bytes(<byte_t *>nodes.value)
+        runs[count - 1].entries += nodes.live()
+        runs[count - 1].size += nodes.size()
         in_run = (in_run + 1) % stride
     return count
 
@@ -92,8 +77,7 @@ def split_range(stream: Stream, start: StreamID, end: StreamID, parts: int) -> l
     The parts touch and cover the range; nothing at all comes out where no node lies in it. Entries and bytes are those
     of whole nodes, so that the first and last part may hold less.
     """
-    cdef EntryLog log = stream.log
-    cdef RaxIterator nodes = RaxIterator(log.nodes)
+    cdef NodeWalk nodes = walk_nodes(stream.log)
     cdef uint64_t wanted = parts
     cdef size_t room = max(<size_t>LEAST_RUNS, RUNS_PER_PART * wanted)
     cdef size_t count, i
@@ -101,7 +85,7 @@ def split_range(stream: Stream, start: StreamID, end: StreamID, parts: int) -> l
     cdef ID first = start.id, last
     cdef list found = []
     cdef Run *runs
-    if less(end.id, start.id) or not seek_range(nodes, start.id):
+    if less(end.id, start.id) or not nodes.seek_range(start.id):
         return found
     runs = <Run *>allocate(room * sizeof(Run))
     if runs == NULL:
@@ -130,23 +114,20 @@ def split_range(stream: Stream, start: StreamID, end: StreamID, parts: int) -> l
 
 def take_nodes(stream: Stream, start: StreamID, end: StreamID, most_bytes: int) -> tuple:
     """Copy the nodes of a range, at least one and then up to so many bytes: (where to go on, or None, the nodes)."""
-    cdef EntryLog log = stream.log
-    cdef RaxIterator nodes = RaxIterator(log.nodes)
+    cdef NodeWalk nodes = walk_nodes(stream.log)
     cdef uint64_t most = most_bytes, size = 0
     cdef list found = []
-    cdef byte_t *lp
-    cdef ID master
-    if less(end.id, start.id) or not seek_range(nodes, start.id):
+    cdef byte_t key[ID_KEY_SIZE]
+    if less(end.id, start.id) or not nodes.seek_range(start.id):
         return None, found
-    while nodes.next():
-        master = read_key(nodes.key)
-        if less(end.id, master):
+    while nodes.next_node():
+        if less(end.id, nodes.master):
             break
-        lp = <byte_t *>nodes.value
-        if found and size + total_bytes(lp) > most:
-            return wrap_id(master), found
-        size += total_bytes(lp)
-        found.append(((<char *>nodes.key)[:ID_KEY_SIZE], (<char *>lp)[:total_bytes(lp)]))
+        if found and size + nodes.size() > most:
+            return wrap_id(nodes.master), found
+        size += nodes.size()
+        write_key(nodes.master, key)
+        found.append(((<char *>key)[:ID_KEY_SIZE], (<char *>nodes.get())[:nodes.size()]))
     return None, found
 
 
@@ -266,52 +247,21 @@ cdef int insert_nodes(EntryLog log, list parts, ID first) except -1:
     cdef Packed part
     cdef const byte_t *p
     cdef const byte_t *end
-    cdef byte_t key[ID_KEY_SIZE]
     cdef byte_t *lp = NULL
-    cdef size_t size, stored = 0
+    cdef ID next_master = first
     cdef ID master = first
     try:
         for part in parts:
             p = <const byte_t *>part.payload + PACKED_HEADER
             end = <const byte_t *>part.payload + len(part.payload)
             while p < end:
-                if part.own_ids:
-                    master = read_key(p)
+                master = read_key(p) if part.own_ids else next_master
                 p += ID_KEY_SIZE
-                size = total_bytes(p)
-                lp = <byte_t *>allocate(size)
-                if lp == NULL:
-                    raise MemoryError
-                memcpy(lp, p, size)
-                write_key(master, key)
-                try:
-                    log.nodes.insert(key, ID_KEY_SIZE, lp, NULL)
-                except MemoryError:
-                    release(lp)
-                    raise
-                stored += block_size(lp)
-                p += size
-                if not part.own_ids:
-                    master.seq += live_count(lp)
+                lp = log.add_copy(master, p, total_bytes(p))
+                p += total_bytes(p)
+                next_master.seq += live_count(lp)
     except MemoryError:
-        take_back(log)
+        log.free_nodes_after(log.last_id)
         raise
-    log.seal_tail()
-    log.tail = lp
-    log.tail_capacity = total_bytes(lp)
-    log.tail_master = read_key(key)
-    log.stored_bytes += stored
-    return 0
-
-
-cdef int take_back(EntryLog log) except -1:
-    """Drop the nodes that lie behind the last ID."""
-    cdef byte_t last[ID_KEY_SIZE]
-    cdef byte_t key[ID_KEY_SIZE]
-    write_key(log.last_id, last)
-    while log.finder.seek(b">", last, ID_KEY_SIZE):
-        log.finder.next()
-        memcpy(key, log.finder.key, ID_KEY_SIZE)
-        release(log.finder.value)
-        log.nodes.remove(key, ID_KEY_SIZE, NULL)
+    log.set_tail(master, lp, total_bytes(lp))
     return 0

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from headrace.core.entry_log cimport EntryCursor, EntryLog
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, byte_t
+from headrace.core.node_store cimport NodeWalk
 from headrace.core.rax_map cimport RaxMap
 from headrace.core.stream_id cimport ID
 
@@ -50,10 +51,7 @@ cdef class Stream:
     cdef Group find_group(self, bytes name)
     cdef Fate remove(self, ID id, Policy policy, References references) except? MISSING
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
-    cdef int set_last_id(self, ID last) except -1
+    cdef int set_history(self, ID last, int64_t entries_added, ID max_deleted) except -1
     cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0
     cdef uint64_t trim_front(self, const TrimGoal *goal) except? 0
-    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references, ID *end) except? 0
-
-
-cdef ID last_stored(byte_t *lp, ID master) noexcept
+    cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end) except? 0

@@ -17,16 +17,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.string cimport memset
 
 from headrace.core.entry_log cimport EntryCursor, NodeLimits, fields_of, open_cursor
-from headrace.core.listpack cimport total_bytes
-from headrace.core.memory cimport allocate, block_size, release
-from headrace.core.node cimport (
-    ENTRY_DELETED, NodeCursor, dead_count, live_count, next_entry, open_node, open_node_at_end, previous_entry,
-)
+from headrace.core.memory cimport allocate, release
+from headrace.core.node cimport ENTRY_DELETED, NodeCursor, next_entry
+from headrace.core.node_store cimport walk_nodes
 from headrace.core.pending cimport NO_SLOT
-from headrace.core.rax_iterator cimport RaxIterator
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, NewID, StreamID, generate_id, generate_seq, is_zero, less,
-    make_id, max_id, parse_new, read_key, same, step_up, unwrap_id, wrap_id,
+    make_id, max_id, parse_new, same, step_up, unwrap_id, wrap_id,
 )
 
 from headrace.core.errors import (
@@ -137,12 +134,12 @@ cdef class Stream:
     @property
     def node_count(self) -> int:
         """How many nodes hold the entries: keys of the rax."""
-        return self.log.nodes.numele
+        return self.log.node_count()
 
     @property
     def rax_node_count(self) -> int:
         """How many nodes the rax itself has."""
-        return self.log.nodes.numnodes
+        return self.log.index_node_count()
 
     @property
     def memory_usage(self) -> int:
@@ -245,8 +242,6 @@ cdef class Stream:
         cdef ID last = unwrap_id(last_id)
         cdef ID deleted = unwrap_id(max_deleted_id) if max_deleted_id is not None else make_id(0, 0)
         cdef ID alive
-        cdef list groups = self.group_list()
-        cdef Group group
         if entries_added is not None and not 0 <= entries_added <= MOST_ENTRIES:
             raise InvalidStreamState(f"entries_added lies between 0 and 2^63-1, not {entries_added}")
         if less(last, deleted):
@@ -258,23 +253,19 @@ cdef class Stream:
                 raise InvalidStreamState(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
             if entries_added is not None and entries_added < self.log.length:
                 raise InvalidStreamState(f"entries_added {entries_added} is less than the {self.log.length} entries")
-        self.set_last_id(last)
-        if entries_added is not None:
+        self.set_history(last, -1 if entries_added is None else entries_added, deleted)
+
+    cdef int set_history(self, ID last, int64_t entries_added, ID max_deleted) except -1:
+        """Set the last ID and the counters, which do not contradict the entries; -1 and 0-0 leave a counter alone."""
+        cdef list groups = self.group_list() if entries_added != -1 else []
+        cdef Group group
+        self.log.set_last_id(last)
+        if entries_added != -1:
             self.log.entries_added = entries_added
             for group in groups:
                 group.cap_position()
-        if not is_zero(deleted):
-            self.log.max_deleted_id = deleted
-
-    cdef int set_last_id(self, ID last) except -1:
-        """Let new entries follow an ID from which on nothing is alive.
-
-        A tombstone with a greater ID is taken out of the tail: where entries lie in nodes decides nothing, and in one
-        node no search would find an entry behind a greater ID.
-        """
-        if self.log.tail != NULL and less(last, last_stored(self.log.tail, self.log.tail_master)):
-            self.log.cut_tombstones()
-        self.log.last_id = last
+        if not is_zero(max_deleted):
+            self.log.max_deleted_id = max_deleted
         return 0
 
     # --- groups ------------------------------------------------------------------------------------------------
@@ -388,7 +379,7 @@ cdef class Stream:
         return self.trim(&goal, NULL)
 
     cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0:
-        """Go from the oldest node on: drop it whole, or bury entries in it, until the goal is reached.
+        """Go from the oldest node on: drop it whole, or mark entries in it deleted, until the goal is reached.
 
         Only whole nodes count against the limit, and only KEEPREF may drop one without looking at its entries;
         so `approximate` means little to the other policies.
@@ -398,41 +389,36 @@ cdef class Stream:
         """
         cdef EntryLog log = self.log
         cdef References references = self.references() if goal.policy != KEEPREF else None
-        cdef RaxIterator nodes = RaxIterator(log.nodes)
+        cdef NodeWalk nodes
         cdef uint64_t removed = 0
         cdef uint64_t live
         cdef bint whole
-        cdef byte_t *lp
-        cdef ID master
         cdef ID end = make_id(0, 0)
-        if goal.policy == KEEPREF and log.nodes.numele > MANY_NODES:
+        if goal.policy == KEEPREF and log.node_count() > MANY_NODES:
             removed = self.trim_front(goal)
-        nodes.seek(b"^", NULL, 0)
+        nodes = walk_nodes(log)
         try:
             while True:
                 if goal.by_length and log.length <= goal.length:
                     break
-                if not nodes.next():
+                if not nodes.next_node():
                     end = max_id() if goal.by_length else goal.min_id
                     break
-                lp = <byte_t *>nodes.value
-                master = read_key(nodes.key)
-                live = live_count(lp)
+                live = nodes.live()
                 if goal.limit and removed + live > goal.limit:
-                    end = master
+                    end = nodes.master
                     break
                 if goal.by_length:
                     whole = log.length - live >= goal.length
                 else:
-                    whole = less(last_stored(lp, master), goal.min_id)
+                    whole = less(nodes.last_stored(), goal.min_id)
                 if goal.policy == KEEPREF and whole:
-                    log.drop_node(master, lp)
-                    log.length -= live
+                    log.drop_node(nodes.master, live)
                     removed += live
                     continue
                 if goal.policy == KEEPREF and goal.approximate:
                     break
-                removed += self.trim_node(lp, master, goal, references, &end)
+                removed += self.trim_node(nodes, goal, references, &end)
                 if not whole:
                     break
         finally:
@@ -446,47 +432,40 @@ cdef class Stream:
     cdef uint64_t trim_front(self, const TrimGoal *goal) except? 0:
         """Drop at once all nodes that go whole, where they are many and far more than what stay; else none."""
         cdef EntryLog log = self.log
-        cdef RaxIterator nodes = RaxIterator(log.nodes)
+        cdef NodeWalk nodes = walk_nodes(log)
         cdef uint64_t count = 0
         cdef uint64_t removed = 0
         cdef size_t size = 0
         cdef uint64_t live
-        cdef byte_t *lp
-        nodes.seek(b"^", NULL, 0)
-        while nodes.next():
-            lp = <byte_t *>nodes.value
-            live = live_count(lp)
+        while nodes.next_node():
+            live = nodes.live()
             if goal.by_length:
                 if log.length - removed < goal.length + live:
                     break
-            elif not less(last_stored(lp, read_key(nodes.key)), goal.min_id):
+            elif not less(nodes.last_stored(), goal.min_id):
                 break
             if goal.limit and removed + live > goal.limit:
                 break
             count += 1
             removed += live
-            size += block_size(lp)
-        if count <= MANY_NODES or count < 4 * (log.nodes.numele - count):     # with 2 in 5 left, both take as long
+            size += nodes.stored()
+        if count <= MANY_NODES or count < 4 * (log.node_count() - count):     # with 2 in 5 left, both take as long
             return 0
         log.drop_front(count, removed, size)
         return removed
 
-    cdef uint64_t trim_node(self, byte_t *lp, ID master, const TrimGoal *goal, References references,
-                            ID *end) except? 0:
-        """Bury the entries of one node that the goal and the policy let go; the node too where none stays alive.
+    cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end) except? 0:
+        """Mark deleted the entries of one node that the goal and the policy let go; the node goes where none stays.
 
         `end` receives the ID up to which it has looked at them.
         """
         cdef EntryLog log = self.log
-        cdef uint64_t live = live_count(lp)
-        cdef uint64_t dead = dead_count(lp)
-        cdef uint64_t buried = 0
+        cdef uint64_t marked = 0
         cdef NodeCursor cursor
-        log.reserve_counters(&lp, master)
-        open_node(&cursor, lp, master)
+        log.open_to_change(walk, &cursor)
         while next_entry(&cursor):
             end[0] = cursor.id
-            if log.length - buried <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
+            if log.length - marked <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
                 break
             step_up(end)
             if cursor.deleted or (goal.policy == ACKED and references.hold(cursor.id)):
@@ -494,25 +473,17 @@ cdef class Stream:
             if goal.policy == DELREF:
                 references.drop(cursor.id)
             cursor.entry[0] |= ENTRY_DELETED
-            buried += 1
-        if buried == live:
-            log.drop_node(master, lp)
-        elif buried:
-            log.set_counters(&lp, master, live - buried, dead + buried)
-        log.length -= buried
-        log.version += 1
-        return buried
+            marked += 1
+        log.settle_deletions(&cursor, marked)
+        return marked
 
     # --- whole streams -----------------------------------------------------------------------------------------
 
     def nodes(self):
         """Iterate over (master ID, listpack) of every node, in order."""
-        cdef RaxIterator nodes = RaxIterator(self.log.nodes)
-        cdef byte_t *lp
-        nodes.seek(b"^", NULL, 0)
-        while nodes.next():
-            lp = <byte_t *>nodes.value
-            yield wrap_id(read_key(nodes.key)), (<char *>lp)[:total_bytes(lp)]
+        cdef NodeWalk nodes = walk_nodes(self.log)
+        while nodes.next_node():
+            yield wrap_id(nodes.master), (<char *>nodes.get())[:nodes.size()]
 
     def load_node(self, master: StreamID, listpack: bytes) -> None:
         """Add a node from outside behind the ones loaded before, after checking every byte of it."""
@@ -527,7 +498,7 @@ cdef class Stream:
             raise CorruptStream(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
         if not length <= entries_added <= MOST_ENTRIES:
             raise CorruptStream(f"{entries_added} entries were added, but {length} are there")
-        self.set_last_id(last_id.id)
+        self.log.set_last_id(last_id.id)
         self.log.max_deleted_id = max_deleted_id.id
         self.log.entries_added = entries_added
         self.log.find_first_id()
@@ -541,11 +512,3 @@ cdef class Stream:
             twin.groups.insert(group.name, group.copy_for(twin.log))
         twin.producers = self.producers.copy()
         return twin
-
-
-cdef ID last_stored(byte_t *lp, ID master) noexcept:
-    """The ID of the physically last entry of a node, tombstone or not."""
-    cdef NodeCursor cursor
-    open_node_at_end(&cursor, lp, master, lp + total_bytes(lp) - 1)
-    previous_entry(&cursor)
-    return cursor.id

@@ -7,11 +7,10 @@ Compiled and without an object for each ID, because a file is mostly this: a mil
 from libc.stdint cimport uint64_t
 
 from headrace.core.entry_log cimport EntryLog
-from headrace.core.listpack cimport total_bytes
 from headrace.core.memory cimport byte_t
-from headrace.core.rax_iterator cimport RaxIterator
+from headrace.core.node_store cimport NodeWalk, walk_nodes
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport ID_KEY_SIZE, read_key
+from headrace.core.stream_id cimport ID_KEY_SIZE, read_key, write_key
 from headrace.formats.rdb_primitives cimport RdbReader, RdbWriter
 
 from headrace.core.listpack import with_old_backlens
@@ -30,17 +29,17 @@ def is_ambiguous(listpack: bytes) -> bool:
 def write_nodes(writer: RdbWriter, stream: Stream, old_backlens: bool) -> None:
     """Write the nodes one after another, for servers before 8.8 or from then on."""
     cdef RdbWriter out = writer
-    cdef EntryLog log = stream.log
-    cdef RaxIterator nodes = RaxIterator(log.nodes)
-    cdef byte_t *lp
+    cdef NodeWalk nodes = walk_nodes(stream.log)
+    cdef byte_t key[ID_KEY_SIZE]
+    cdef const byte_t *lp
     cdef size_t size
     out.put_number(stream.node_count)
-    nodes.seek(b"^", NULL, 0)
-    while nodes.next():
-        lp = <byte_t *>nodes.value
-        size = total_bytes(lp)
+    while nodes.next_node():
+        lp = nodes.get()
+        size = nodes.size()
+        write_key(nodes.master, key)
         out.put_number(ID_KEY_SIZE)
-        out.put(nodes.key, ID_KEY_SIZE)
+        out.put(key, ID_KEY_SIZE)
         if old_backlens and size > SMALLEST_AMBIGUOUS:
             out.put_string(with_old_backlens((<char *>lp)[:size]))
         elif not out.put_short_form(lp, size):

@@ -19,7 +19,7 @@ from headrace.core.stream cimport (
 )
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, generate_id, generate_seq, is_zero,
-    less, max_id, parse_new, same, wrap_id,
+    less, make_id, max_id, parse_new, same, wrap_id,
 )
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
@@ -573,13 +573,11 @@ def xackdel(Call call) -> None:
 def xsetid(Call call) -> None:
     """Set the last ID of a stream, and the counters of its history."""
     cdef ID last = strict_id(call, 2)
-    cdef ID deleted
+    cdef ID deleted = make_id(0, 0)
     cdef ID top
     cdef int64_t added = -1
-    cdef bint deleted_given = False
     cdef Py_ssize_t i = 3
     cdef Stream stream
-    cdef Group group
     while i < call.argc:
         if is_word(call.argv[i], b"entriesadded") and i + 1 < call.argc:
             added = call.integer(i + 1)
@@ -587,7 +585,6 @@ def xsetid(Call call) -> None:
                 raise CommandError(b"ERR entries_added must be positive")
         elif is_word(call.argv[i], b"maxdeletedid") and i + 1 < call.argc:
             deleted = strict_id(call, i + 1)
-            deleted_given = True
             if less(last, deleted):
                 raise CommandError(
                     b"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
@@ -604,13 +601,7 @@ def xsetid(Call call) -> None:
             raise CommandError(b"ERR The ID specified in XSETID is smaller than the target stream top item")
         if added != -1 and <uint64_t>added < stream.log.length:
             raise CommandError(b"ERR The entries_added specified in XSETID is smaller than the target stream length")
-    stream.set_last_id(last)
-    if added != -1:
-        stream.log.entries_added = added
-        for group in stream.group_list():
-            group.cap_position()
-    if deleted_given and not is_zero(deleted):
-        stream.log.max_deleted_id = deleted
+    stream.set_history(last, added, deleted)
     call.notify(STREAM, b"xsetid", <bytes>call.argv[1])
     call.changed()
     call.reply.ok()

@@ -89,8 +89,8 @@ def xinfo_stream(Call call) -> None:
     producers = stream.producers
     reply.map(15 if full else 16)
     put_number(reply, b"length", log.length)
-    put_number(reply, b"radix-tree-keys", log.nodes.numele)
-    put_number(reply, b"radix-tree-nodes", log.nodes.numnodes)
+    put_number(reply, b"radix-tree-keys", log.node_count())
+    put_number(reply, b"radix-tree-nodes", log.index_node_count())
     put_id(reply, b"last-generated-id", log.last_id)
     put_id(reply, b"max-deleted-entry-id", log.max_deleted_id)
     put_number(reply, b"entries-added", log.entries_added)
