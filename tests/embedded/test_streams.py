@@ -336,3 +336,15 @@ def test_pandas_gets_a_frame(db: Database) -> None:
     frame = stream.to_pandas(types={"temp": "int64"})
     assert frame.groupby("dev")["temp"].sum().to_dict() == {"0": 20, "1": 25}
     assert list(frame.index) == [str(message.id) for message in stream]
+
+
+def test_who_monitors_sees_the_words_of_what_is_added(db: Database) -> None:
+    """The words were made up: MONITOR showed an XADD of two empty texts."""
+    with db.redis(decode_responses=True) as client, client.monitor() as monitor:
+        db.stream("jobs").add({"to": "ann"})
+        db.stream("jobs").add_many([{"to": "bob"}, {"to": "eve"}])
+        assert [monitor.next_command()["command"] for _ in range(3)] == [
+            "XADD jobs * to ann",
+            "XADD jobs * to bob",
+            "XADD jobs * to eve",
+        ]

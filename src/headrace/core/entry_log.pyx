@@ -274,7 +274,7 @@ cdef class EntryLog(NodeStore):
         return 0
 
     cdef int settle_deletions(self, NodeCursor *cursor, uint64_t marked) except -1:
-        """Count entries of the cursor's node that were alive and are now marked; drop it where no other one is alive."""
+        """Count the entries of the cursor's node that are now marked; drop the node where no other one is alive."""
         cdef byte_t *lp = cursor.lp
         cdef uint64_t live = live_count(lp)
         if marked == live:

@@ -7,12 +7,6 @@ from headrace.engine.client cimport Client
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport Command
 
-# A name or a value, in `Appender.text`.
-ctypedef struct Piece:
-    size_t begin
-    size_t size
-
-
 cdef class Appender:
     cdef Host host
     cdef Client client
@@ -21,7 +15,8 @@ cdef class Appender:
     cdef byte_t *text
     cdef size_t used
     cdef size_t room
-    cdef Piece *pieces
+    cdef size_t *begins                 # of names and values in `text`, while that may move
+    cdef Span *spans                    # the same, in the same order
     cdef size_t piece_count
     cdef size_t piece_room
     cdef list row_sizes                 # pieces of each row
@@ -32,6 +27,7 @@ cdef class Appender:
     cdef int encode(self, object value, object name) except -1
     cdef int put(self, const char *text, size_t size) except -1
     cdef int make_room(self, size_t size) except -1
-    cdef int append_row(self, Call call, object stream, Py_ssize_t first, Py_ssize_t count, bint is_new) except -1
+    cdef int make_span_room(self, size_t room) except -1
+    cdef void locate_spans(self) noexcept
     cdef object run(self, bytes key)
     cdef void forget(self) noexcept

@@ -79,6 +79,7 @@ cdef class Engine:
     cdef int dispatch(self, Client client, list argv) except -1
     cdef int refuse(self, Client client, Command command, bytes text) except -1
     cdef Command find_command(self, Client client, list argv)
+    cdef bint admits(self, Client client, Command command, list argv) except -1
     cdef Command find_effect(self, Client client, list argv)
     cpdef Command command_of(self, list argv)
     cdef bint is_paused(self) noexcept

@@ -341,28 +341,32 @@ cdef class Engine:
         if (argc != command.arity) if command.arity >= 0 else (argc < -command.arity):
             self.refuse(client, command, b"ERR wrong number of arguments for '%s' command" % command.name)
             return None
+        return command if self.admits(client, command, argv) else None
+
+    cdef bint admits(self, Client client, Command command, list argv) except -1:
+        """Whether a client may run a command now; if not, it is refused."""
         if command.flags & PROTECTED and not debugging_allowed(self, client):
             self.refuse(client, command, DEBUG_NOT_ALLOWED)
-            return None
+            return False
         if client.guarded:
             refusal = forbidding(self, client, command, argv)
             if refusal is not None:
                 self.refuse(client, command, refusal)
-                return None
+                return False
         if self.over_memory and flags_of(client, command) & DENY_OOM:
             self.refuse(client, command, OUT_OF_MEMORY)
-            return None
+            return False
         if self.loading and not command.flags & LOADING:
             self.refuse(client, command, b"LOADING Redis is loading the dataset in memory")
-            return None
+            return False
         if self.write_refusal is not None and flags_of(client, command) & WRITE:
             self.refuse(client, command, self.write_refusal)
-            return None
+            return False
         if self.busy is not None and not command.flags & ALLOW_BUSY:
             running = self.script_host.running
             self.refuse(client, command, BUSY_FUNCTION if running is not None and running.is_function else BUSY)
-            return None
-        return command
+            return False
+        return True
 
     cdef Command find_effect(self, Client client, list argv):
         """The same for what is repeated: by the names that commands were born with, and only what may be an effect.

@@ -17,8 +17,8 @@ from typing import Final
 from headrace.commands.arguments import LONG_MAX, integer_of, read_limited
 from headrace.commands.declaration.table import SECOND, command
 from headrace.commands.held import hash_at, note_change, settle_removal
+from headrace.commands.streams.appending import hand_over_settings, new_stream
 from headrace.commands.streams.arguments import INVALID_ID
-from headrace.commands.streams.entries import hand_over_settings, new_stream
 from headrace.core.errors import HeadraceError, InvalidStreamID
 from headrace.core.packed import Packed, first_id_for, link_parts
 from headrace.core.stream import Stream

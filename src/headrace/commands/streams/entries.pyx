@@ -5,27 +5,28 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
+from headrace.commands.streams.appending cimport append_entry, finish_appending
 from headrace.commands.streams.arguments cimport (
     id_text, is_word, lower_bound, number, reply_entry, strict_id, strict_ids, upper_bound,
 )
 from headrace.commands.streams.effects cimport (
-    emit_duplicate, emit_forgotten, emit_limits, emit_record, emit_settings, knows_producers,
+    emit_duplicate, emit_forgotten, emit_limits, emit_record, knows_producers,
 )
 from headrace.core.entry_log cimport EntryCursor, open_cursor
-from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
 from headrace.core.stream cimport (
     ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal,
 )
 from headrace.core.stream_id cimport (
-    NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, generate_id, generate_seq, is_zero,
-    less, make_id, max_id, parse_new, same, wrap_id,
+    NEW_ID_AUTO, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, is_zero, less, make_id, max_id, parse_new, same,
+    wrap_id,
 )
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
 from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.streams.idempotence import automatic_id
+from headrace.commands.streams.appending import TOO_LARGE, new_stream
 from headrace.commands.streams.arguments import INVALID_ID
 from headrace.commands.declaration.table import FIRST, command
 from headrace.core.errors import EntryTooLarge
@@ -36,9 +37,6 @@ cdef enum:
     COUNT_FIRST = 1000          # a longer reply is counted before it is written, so that it can leave in parts
 
 cdef bytes ZERO_ID = b"ERR The ID specified in XADD must be greater than 0-0"
-cdef bytes SMALL_ID = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
-cdef bytes EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
-cdef bytes TOO_LARGE = b"ERR Elements are too large to be stored"
 
 
 # --- XADD and XTRIM --------------------------------------------------------------------------------------------
@@ -214,7 +212,8 @@ cdef uint64_t trim_stream(Call call, Stream stream, Options *options) except? 0:
     return removed
 
 
-cdef int append_fields(Call call, Stream stream, ID id, Py_ssize_t first) except -1:
+cdef int append_fields(Call call, bytes key, Stream stream, bint is_new, NewID kind, ID *id,
+                       Py_ssize_t first) except -1:
     """Append the arguments from `first` on as names and values."""
     cdef Span spans[SPANS_ON_STACK]
     cdef Span *pairs = spans
@@ -230,30 +229,13 @@ cdef int append_fields(Call call, Stream stream, ID id, Py_ssize_t first) except
             text = call.argv[first + i]
             pairs[i].data = <const byte_t *>PyBytes_AS_STRING(text)
             pairs[i].size = PyBytes_GET_SIZE(text)
-        stream.log.append(id, pairs, count // 2)
+        append_entry(call, key, stream, is_new, kind, id, pairs, count // 2)
     except EntryTooLarge:
         raise CommandError(TOO_LARGE) from None
     finally:
         if pairs != spans:
             release(pairs)
     return 0
-
-
-def new_stream(Call call) -> Stream:
-    """Make an empty stream with the settings of now, which no key has yet; effects say what those are.
-
-    Whoever repeats effects knows no settings: there, a stream begins with the defaults.
-    """
-    cdef Stream stream = Stream(call.engine.node_limits)
-    if not call.engine.loading:
-        config = call.engine.config
-        stream.producers.set_limits(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
-    return stream
-
-
-def hand_over_settings(Call call, bytes key, Stream stream) -> None:
-    """Emit, behind the effect that made a stream, what it was made with; for commands that are not compiled."""
-    emit_settings(call, key, stream)
 
 
 @command(
@@ -270,7 +252,6 @@ def xadd(Call call) -> None:
     cdef Options options
     cdef Py_ssize_t at = parse_options(call, True, &options)
     cdef Stream stream
-    cdef ID id
     cdef bytes key = <bytes>call.argv[1]
     cdef bytes producer = None
     cdef bytes idempotent_id = None
@@ -297,39 +278,23 @@ def xadd(Call call) -> None:
         if is_duplicate(call, stream, producer, idempotent_id, &options):
             return
 
-    if same(stream.log.last_id, max_id()):
-        raise CommandError(EXHAUSTED)
-    id = options.id
-    if options.kind == NEW_ID_AUTO:
-        generate_id(stream.log.last_id, call.now_ms, &id)
-    elif options.kind == NEW_ID_AUTO_SEQ and not generate_seq(stream.log.last_id, id.ms, &id):
-        raise CommandError(SMALL_ID)
-    elif not less(stream.log.last_id, id):
-        raise CommandError(SMALL_ID)
-    append_fields(call, stream, id, at + 1)
-    if is_new:
-        call.create(key, stream)
+    append_fields(call, key, stream, is_new, options.kind, &options.id, at + 1)
     if options.producer:
-        stream.producers.record(producer, idempotent_id, wrap_id(id))
+        stream.producers.record(producer, idempotent_id, wrap_id(options.id))
         call.db.producing.add(key)
-    call.engine.dirty += 1
-    call.reply.bulk_id(id)
-    call.engine.touch_key(call.db, key)
-    call.notify(STREAM, b"xadd", key)
+    call.reply.bulk_id(options.id)
     if options.trims:
         trim_stream(call, stream, &options)
     if call.engine.effect_sink is not None:
         effect = exact_trim(call, stream, &options)
-        effect[at] = id_text(id)
+        effect[at] = id_text(options.id)
         if options.producer and not knows_producers(call):
             del effect[options.producer - 1:options.producer + (1 if options.automatic else 2)]
             call.emit(effect)
-            emit_record(call, key, producer, idempotent_id, id)
+            emit_record(call, key, producer, idempotent_id, options.id)
         else:
             call.emit(effect)
-        if is_new:
-            emit_settings(call, key, stream)
-    call.engine.signal_key(call.db, key)
+    finish_appending(call, key, stream, is_new)
 
 
 cdef bint is_duplicate(Call call, Stream stream, bytes producer, bytes idempotent_id, const Options *options) except -1:

@@ -20,7 +20,7 @@ from headrace.engine.notifications cimport STREAM
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.streams.arguments import INVALID_ID
-from headrace.commands.streams.entries import new_stream
+from headrace.commands.streams.appending import new_stream
 from headrace.commands.declaration.table import FIRST, SECOND, command, container
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 

@@ -1,0 +1,77 @@
+# cython: nonecheck=True
+"""The one way for a single entry into a stream, whoever adds it.
+
+    XADD           argv ─► options, spans ─┐
+                                           ├─► append_entry ─► its effect ─► finish_appending
+    in process     rows ─────────► spans ──┘
+
+The callers differ in where names and values lie, and in what is asked for besides: XADD may trim, and may know its
+producer. What an entry does to the stream, its key and those who watch it is here, once.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+from headrace.commands.streams.arguments cimport id_text
+from headrace.commands.streams.effects cimport emit_settings
+from headrace.core.stream_id cimport NEW_ID_AUTO, NEW_ID_AUTO_SEQ, generate_id, generate_seq, less, max_id, same
+from headrace.engine.notifications cimport STREAM
+
+from headrace.engine.errors import CommandError
+
+cdef bytes SMALL_ID = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
+cdef bytes EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
+TOO_LARGE = b"ERR Elements are too large to be stored"
+
+
+def new_stream(Call call) -> Stream:
+    """Make an empty stream with the settings of now, which no key has yet; effects say what those are.
+
+    Whoever repeats effects knows no settings: there, a stream begins with the defaults.
+    """
+    cdef Stream stream = Stream(call.engine.node_limits)
+    if not call.engine.loading:
+        config = call.engine.config
+        stream.producers.set_limits(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
+    return stream
+
+
+def hand_over_settings(Call call, bytes key, Stream stream) -> None:
+    """Emit, behind the effect that made a stream, what it was made with; for commands that are not compiled."""
+    emit_settings(call, key, stream)
+
+
+cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID kind, ID *id,
+                      const Span *pairs, size_t fields) except -1:
+    if same(stream.log.last_id, max_id()):
+        raise CommandError(EXHAUSTED)
+    if kind == NEW_ID_AUTO:
+        generate_id(stream.log.last_id, call.now_ms, id)
+    elif kind == NEW_ID_AUTO_SEQ and not generate_seq(stream.log.last_id, id.ms, id):
+        raise CommandError(SMALL_ID)
+    elif not less(stream.log.last_id, id[0]):
+        raise CommandError(SMALL_ID)
+    stream.log.append(id[0], pairs, fields)
+    if is_new:
+        call.create(key, stream)
+    call.engine.dirty += 1
+    if call.db.watchers or call.engine.attended:
+        call.engine.touch_key(call.db, key)
+    call.notify(STREAM, b"xadd", key)
+    return 0
+
+
+cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t fields) except -1:
+    cdef list effect
+    cdef size_t i
+    if call.engine.effect_sink is None:
+        return call.emit_nothing()
+    effect = [b"XADD", key, id_text(id)]
+    for i in range(2 * fields):
+        effect.append(PyBytes_FromStringAndSize(<const char *>pairs[i].data, pairs[i].size))
+    return call.emit(effect)
+
+
+cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new) except -1:
+    if is_new:
+        emit_settings(call, key, stream)
+    return call.engine.signal_key(call.db, key)
