@@ -13,7 +13,8 @@ from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from headrace.formats.aof import AofReader
-from headrace.storage.recovery import Recovered, Source
+from headrace.storage.data_files import Source
+from headrace.storage.recovery import Recovered
 from support.storage.data_sets import load, read_files
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -101,3 +101,42 @@ def test_files_that_are_missing_are_told(directory: Path) -> None:
     (directory / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense")
     with pytest.raises(CannotRecover, match=r"The manifest .* is damaged"):
         read(directory)
+
+
+def test_a_base_whose_manifest_was_not_written_yet_is_read_as_start_up_reads_it(directory: Path) -> None:
+    """Only start-up knew that a crash may leave a base without its manifest; readers took an older snapshot."""
+    (directory / "appendonlydir" / "appendonly.aof.manifest").unlink()
+    (directory / "appendonlydir" / "appendonly.aof.1.incr.aof").write_bytes(b"")
+    before = contents(directory)
+    assert read(directory)[1].commands == len(BASE)
+    assert contents(directory) == before
+    (directory / "appendonlydir" / "appendonly.aof.1.incr.aof").write_bytes(commands(*INCREMENT))
+    with pytest.raises(CannotRecover, match=r"no manifest .* that says which of them count"):
+        read(directory)
+
+
+def test_a_single_file_that_was_not_moved_yet_is_read_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "appendonlydir").mkdir()
+    (tmp_path / "appendonly.aof").write_bytes(commands(*BASE))
+    manifest = Manifest(ManifestFile("appendonly.aof", 1, Kind.BASE))
+    publish(Disk(), DataDirectory(Disk(), tmp_path).manifest, manifest)
+    before = contents(tmp_path)
+    assert read(tmp_path)[1].commands == len(BASE)
+    assert contents(tmp_path) == before
+
+
+def test_the_last_file_that_holds_anything_may_be_torn(directory: Path) -> None:
+    """A crash right after a new increment began leaves it empty, or with nothing but prepared space."""
+    increment = directory / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    increment.write_bytes(increment.read_bytes()[:-3])
+    manifest = Manifest(
+        ManifestFile("appendonly.aof.1.base.aof", 1, Kind.BASE),
+        (),
+        tuple(ManifestFile(f"appendonly.aof.{number}.incr.aof", number, Kind.INCREMENT) for number in (1, 2)),
+    )
+    publish(Disk(), DataDirectory(Disk(), directory).manifest, manifest)
+    (directory / "appendonlydir" / "appendonly.aof.2.incr.aof").write_bytes(bytes(4096))
+    heard = Heard()
+    read(directory, heard)
+    assert len(heard.warnings) == 1
+    assert "are not read" in heard.warnings[0]

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from headrace.formats.aof_seal import seal
+from headrace.storage.data_files import Source
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover, StorageError
 from headrace.storage.loading import load_snapshot
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
-from headrace.storage.recovery import Source, recover
+from headrace.storage.recovery import recover
 from support.storage.data_sets import (
     BASE,
     BASE_NAME,

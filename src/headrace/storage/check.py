@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from headrace.engine.persistence import Progress
+from headrace.storage.data_files import begins_with_snapshot, path_of, read_manifest, single_file
 from headrace.storage.directory import LOCK, DataDirectory, explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import BadManifest, CannotCheck
 from headrace.storage.inspection import Findings, Problem, Scratch
-from headrace.storage.manifest import SUFFIX, Kind, Manifest, ManifestFile, parse
+from headrace.storage.manifest import SUFFIX, Manifest
 from headrace.storage.manifest_repair import left_out, rebuild
 
 OK: Final = "ok"
@@ -119,9 +120,11 @@ def _check_file(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport
 
 
 def _inspect(
-    file: FileReport, disk: Disk, scratch: Scratch, before: Progress, *, alone: bool = False
+    file: FileReport, disk: Disk, scratch: Scratch, before: Progress, *, is_first: bool = True, alone: bool = False
 ) -> Generator[Progress, None, None]:
-    inspection = scratch.inspect(disk.read(file.path), snapshot=file.path.suffix == ".rdb", alone=alone)
+    source = disk.read(file.path)
+    snapshot = begins_with_snapshot(file.path, source, is_first=is_first)
+    inspection = scratch.inspect(source, snapshot=snapshot, alone=alone)
     while True:
         try:
             position = next(inspection)
@@ -156,7 +159,7 @@ def _check_manifest(directory: DataDirectory, report: CheckReport) -> None:
     try:
         if file.size is None:
             raise BadManifest(0, "there are append-only files, but it is missing")
-        report.manifest = parse(content)
+        report.manifest = read_manifest(directory)
         for named in report.manifest.loaded:
             if not disk.exists(directory.located(named)) and named.name != directory.append_file:
                 raise BadManifest(0, f"it names {named.name}, which is not there")
@@ -181,8 +184,8 @@ class _DirectoryCheck:
         directory, report = self._directory, self._report
         self._check_lock()
         _check_manifest(directory, report)
-        manifest = report.manifest or Manifest(ManifestFile(directory.append_file, 1, Kind.BASE))
-        files = [FileReport(self._locate(file), file.kind.name.lower()) for file in manifest.loaded]
+        manifest = report.manifest or Manifest(single_file(directory))
+        files = [FileReport(path_of(directory, file), file.kind.name.lower()) for file in manifest.loaded]
         snapshot = FileReport(directory.dump, "snapshot")
         present = [file for file in (*files, snapshot) if self._disk.exists(file.path)]
         sizes = [self._disk.size(file.path) for file in present]
@@ -192,7 +195,8 @@ class _DirectoryCheck:
         for file, size in zip(present, sizes, strict=True):
             file.size = size
             tried_on = Scratch() if file is snapshot else scratch
-            yield from _inspect(file, self._disk, tried_on, Progress(done, sum(sizes)))
+            is_first = file is snapshot or file is present[0]
+            yield from _inspect(file, self._disk, tried_on, Progress(done, sum(sizes)), is_first=is_first)
             done += size
         self._list_the_rest()
         if not any(file.size for file in report.files):
@@ -204,13 +208,6 @@ class _DirectoryCheck:
         if self._report.in_use is not None:
             note = f"used by {self._report.in_use}: the end of the last increment may be half written"
             self._report.files.append(FileReport(self._directory.path / LOCK, "lock", IN_USE, notes=[note]))
-
-    def _locate(self, named: ManifestFile) -> Path:
-        """Find a file of the manifest; the single file of an older Redis may not have been moved yet."""
-        located = self._directory.located(named)
-        if named.name == self._directory.append_file and not self._disk.exists(located):
-            return self._directory.single_append_file
-        return located
 
     def _list_the_rest(self) -> None:
         directory, report = self._directory, self._report

@@ -28,7 +28,7 @@ from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader, Ending, encode, find_command
 from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload, WrongChecksum
-from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, MAGIC, check_sum
+from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, check_sum
 from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
 from headrace.storage.loading import was_understood
 from headrace.storage.tail import commands_in, groups_inside, readable, shown
@@ -95,12 +95,11 @@ class Scratch:
     ) -> Generator[int, None, Findings]:
         """Look at a file; gives how many bytes are done, and returns the findings.
 
-        It must begin with a snapshot where `snapshot` says so, else it may. `alone`: what is before it is not known, so
-        that commands need not fit the data.
+        `snapshot`: it begins with one. `alone`: what is before it is not known, so that commands need not fit the data.
         """
         findings = Findings()
         position = 0
-        if snapshot or source[: len(MAGIC)].tobytes() == MAGIC:
+        if snapshot:
             findings.contents.append("snapshot")
             position = yield from self._inspect_snapshot(source, findings)
         if not findings.beyond_repair and (not findings.contents or position < len(source)):
