@@ -7,8 +7,9 @@ class ChannelFigures(NamedTuple):
     """What CLIENT LIST shows of a connection."""
 
     descriptor: int
-    received: int  # bytes of requests that have not run yet
+    received: int  # bytes in the buffer of requests: those that run, and those that have not run yet
     room: int  # bytes that the buffer of requests has left
+    parsed: int  # bytes of the arguments of a request of which the rest has not come yet
     unsent: int  # bytes of replies that the peer has not taken yet
     bytes_in: int
     bytes_out: int
@@ -62,7 +63,7 @@ class ClosedChannel:
 
     def figures(self) -> ChannelFigures:
         """Say that there is nothing."""
-        return ChannelFigures(-1, 0, 0, 0, 0, 0)
+        return ChannelFigures(-1, 0, 0, 0, 0, 0, 0)
 
 
 CLOSED: Final = ClosedChannel()

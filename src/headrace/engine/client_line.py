@@ -41,9 +41,17 @@ def _flags_of(engine: "Engine", client: Client) -> str:
     return flags or "N"
 
 
+def _waiting_bytes(client: Client) -> int:
+    """Add up the arguments of a command that waits."""
+    if client.wait is not None:
+        return sum(map(len, client.wait.argv))
+    return sum(map(len, client.postponed or ()))
+
+
 def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: int) -> bytes:
     """Describe a connection; `argument_bytes` are those of the command that it runs."""
     figures = client.channel.figures()
+    argument_bytes += figures.parsed + _waiting_bytes(client)
     tracked = engine.tracker.clients.get(client)
     queued = client.queue or []
     written = client.reply.written()

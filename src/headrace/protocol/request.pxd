@@ -8,6 +8,7 @@ cdef class RequestParser:
     cdef byte_t *buffer
     cdef size_t capacity
     cdef size_t begin                   # of what is not parsed yet
+    cdef size_t batch_begin             # the same when bytes last arrived: requests behind it may run now
     cdef size_t end
     cdef public uint64_t max_bulk       # proto-max-bulk-len
     cdef public bint trusted            # authenticated: the small limits no longer hold
@@ -34,6 +35,9 @@ cdef class RequestParser:
     # The next complete request as a list of bytes, or None. Raises ProtocolError with Redis's text.
     cpdef list next(self)
     cpdef size_t buffered(self)                         # bytes received and not handed out yet
+    cdef size_t in_buffer(self, bint processing) noexcept
+    cdef size_t room(self, bint processing) noexcept
+    cdef size_t argument_bytes(self) noexcept
 
     cdef int make_room(self, size_t size) except -1
     cdef void shrink(self) noexcept

@@ -139,6 +139,7 @@ cdef class RequestParser:
             raise ValueError(f"{size} bytes cannot have been received where space() lent room for {self.lent}")
         self.lent = 0
         self.arrived += size
+        self.batch_begin = self.begin
         if self.large != NULL and self.filled < <size_t>self.bulk:
             self.filled += size
         else:
@@ -160,6 +161,7 @@ cdef class RequestParser:
         if piece > 0:
             memcpy(PyBytes_AS_STRING(self.large) + self.filled, source, piece)
             self.filled += piece
+        self.batch_begin = self.begin
         memcpy(self.buffer + self.end, source + piece, size - piece)
         self.end += size - piece
         self.arrived += size
@@ -180,6 +182,29 @@ cdef class RequestParser:
             return self.end - self.begin
         return self.arrived - self.handed_out
 
+    # What CLIENT LIST shows of it.
+
+    cdef size_t in_buffer(self, bint processing) noexcept:
+        """How many bytes of requests it holds: while some of them run, those of all that came with them."""
+        cdef size_t begin = min(self.batch_begin, self.begin) if processing else self.begin
+        return self.end - begin + (self.filled if self.large != NULL else 0)
+
+    cdef size_t room(self, bint processing) noexcept:
+        """How many bytes more could come before memory is needed for them."""
+        cdef size_t capacity = self.capacity
+        if self.large != NULL:
+            capacity += <size_t>PyBytes_GET_SIZE(self.large)
+        return capacity - self.in_buffer(processing)
+
+    cdef size_t argument_bytes(self) noexcept:
+        """How many bytes the arguments have that were parsed of a request which is not complete."""
+        cdef PyObject *arguments = <PyObject *>self.arguments
+        cdef size_t size = 0
+        if self.expected > 0 and self.arguments is not None:
+            for at in range(min(self.stored, <int64_t>PyList_GET_SIZE(arguments))):
+                size += <size_t>PyBytes_GET_SIZE(PyList_GET_ITEM(arguments, at))
+        return size
+
     cdef int make_room(self, size_t size) except -1:
         """Leave at least so much room after `end`, moving or growing the buffer where that is needed."""
         cdef size_t used
@@ -194,7 +219,7 @@ cdef class RequestParser:
         used = self.end - self.begin
         if self.begin > 0:
             memmove(self.buffer, self.buffer + self.begin, used)
-            self.begin = 0
+            self.begin = self.batch_begin = 0
             self.end = used
         if self.capacity - used >= size:
             return 0

@@ -406,8 +406,8 @@ cdef class Session:
         cdef RequestParser parser = self.parser
         waiting = self.held + self.wire.unsent()
         if parser is None:
-            return ChannelFigures(-1, 0, 0, waiting, 0, self.sent)
+            return ChannelFigures(-1, 0, 0, 0, waiting, 0, self.sent)
         return ChannelFigures(
-            self.wire.descriptor(), parser.buffered(), parser.capacity - parser.end + parser.begin, waiting,
-            parser.arrived, self.sent,
+            self.wire.descriptor(), parser.in_buffer(self.processing), parser.room(self.processing),
+            parser.argument_bytes(), waiting, parser.arrived, self.sent,
         )
