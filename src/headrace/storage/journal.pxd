@@ -14,7 +14,8 @@ cdef enum:
 cdef class Journal:
     cdef readonly object disk
     cdef readonly object file           # the open increment, as the disk knows it; None: nothing is written
-    cdef Worker worker                  # None: commits happen at once, through the disk
+    cdef Worker worker
+    cdef public bint immediate          # the worker has no thread, and does what it is given at once
     cdef int policy
     cdef int selected                   # the database of the last effect in the file; -1: none yet
     cdef Buffer filling                 # effects that nobody writes yet
@@ -84,6 +85,4 @@ cdef class Journal:
     cdef int take_back(self) except -1
     cdef int prepare(self) except -1
     cdef int unprepare(self) except -1
-    cdef int bring_out(self, bint sync) except -1
-    cdef int put_down(self, bytes data) except -1
     cdef int fail(self, int error, bint sync_failed) except -1

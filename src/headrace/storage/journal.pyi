@@ -6,6 +6,7 @@ from headrace.storage.disk import Disk
 @final
 class Journal:
     eager: bool
+    immediate: bool
     schedule: Callable[[Callable[[], None], bool], object] | None
     on_failure: Callable[[int, bool], None] | None
     on_synced: Callable[[], None] | None

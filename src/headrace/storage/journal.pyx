@@ -46,7 +46,7 @@ from headrace.core.memory cimport byte_t, reallocate, release as free_block
 from headrace.formats.aof cimport hide, is_hidden_command
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
 from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
-from headrace.storage.worker cimport Outcome, Worker, empty, write_all
+from headrace.storage.worker cimport Outcome, Worker, empty
 
 from contextlib import suppress
 from time import monotonic
@@ -60,11 +60,15 @@ cdef list EXEC = [b"EXEC"]
 
 @cython.final
 cdef class Journal:
-    """See the module. Everything but the worker's jobs happens on the thread that owns the engine."""
+    """See the module. Everything but the worker's jobs happens on the thread that owns the engine.
+
+    Without `background`, these too: the worker then calls the disk, at once or when `completed` is called.
+    """
 
     def __init__(self, disk, *, background: bool):
         self.disk = disk
-        self.worker = Worker() if background else None
+        self.worker = Worker(None if background else disk)
+        self.immediate = not background
         self.held = []
         self.stalled = []
         self.policy = ALWAYS
@@ -236,8 +240,6 @@ cdef class Journal:
             self.fail(ENOMEM, False)
         elif self.filling.size == 0:
             return
-        elif self.worker is None:
-            self.bring_out(self.policy == ALWAYS)
         elif self.policy == ALWAYS:
             self.give()
         else:
@@ -260,6 +262,8 @@ cdef class Journal:
             self.worker.give(&self.filling)
         except MemoryError:
             pass                        # to put it behind what waits; when that is written, the worker can take this
+        if self.immediate:
+            self.completed()
         return 0
 
     cdef int begin_sync(self) except -1:
@@ -268,7 +272,10 @@ cdef class Journal:
         self.busy = True
         self.sync_end = self.written
         self.synced_at = monotonic()
-        return self.worker.sync()
+        self.worker.sync()
+        if self.immediate:
+            self.completed()
+        return 0
 
     cdef int set_target(self) except -1:
         """Tell the worker, who does nothing now, where to write."""
@@ -282,10 +289,8 @@ cdef class Journal:
     def write_out(self) -> None:
         """Give the system what was taken, on this thread."""
         cdef int error
-        cdef int file = self.file
         self.seal()
-        with nogil:
-            error = write_all(file, self.filling.data, self.filling.size)
+        error = self.worker.write_now(self.file, &self.filling)
         if error:
             self.fail(error, False)
             return
@@ -337,10 +342,7 @@ cdef class Journal:
         """Under `everysec`: sync what was written, where the last time is a second ago."""
         if (self.policy == EVERYSEC and self.written != self.synced and not self.busy and not self.failing
                 and monotonic() - self.synced_at >= 1.0):
-            if self.worker is None:
-                self.bring_out(True)
-            else:
-                self.begin_sync()
+            self.begin_sync()
 
     def drain(self) -> None:
         """Have everything on disk, whatever the policy, unless the disk fails."""
@@ -351,52 +353,8 @@ cdef class Journal:
                 self.commit()
             elif self.written == self.synced:
                 break
-            elif self.worker is None:
-                self.bring_out(True)
             else:
                 self.begin_sync()
-
-    cdef int bring_out(self, bint sync) except -1:
-        """Write what was taken, and sync, on this thread, through the disk."""
-        cdef bint written = False
-        if self.filling.size:
-            self.seal()
-        try:
-            self.put_down(PyBytes_FromStringAndSize(<char *>self.filling.data, self.filling.size))
-            written = True
-            self.size += self.filling.size
-            self.written += self.filling.size
-            empty(&self.filling)
-            if sync:
-                self.synced_at = monotonic()
-                self.disk.sync(self.file)
-                self.syncs += 1
-                self.synced = self.written
-        except OSError as error:
-            if not written:
-                self.filling, self.refused = self.refused, self.filling
-            self.fail(error.errno or 0, written)
-            return 0
-        self.safe = self.synced if self.policy == ALWAYS else self.written
-        self.send_safe()
-        if self.on_synced is not None:
-            self.on_synced()
-        return 0
-
-    cdef int put_down(self, bytes data) except -1:
-        """Write through the disk, as the worker writes."""
-        cdef uint64_t end = self.size + <uint64_t>len(data)
-        if self.policy != ALWAYS or self.room == 0 or not data:
-            self.disk.append(self.file, data)
-            return 0
-        self.prepare()
-        if end > self.zeroed:
-            with suppress(OSError):     # where there is no room for zeros, there may be for the data
-                self.disk.place(self.file, bytes(end + self.room - self.zeroed), self.zeroed)
-                self.zeroed = end + self.room
-        self.disk.place(self.file, data, self.size)
-        self.zeroed = max(self.zeroed, end)
-        return 0
 
     # --- failing -----------------------------------------------------------------------------------------------
 
@@ -438,8 +396,7 @@ cdef class Journal:
         empty(&self.refused)
         self.synced = self.safe = self.written
         self.failing = False
-        if self.filling.size:
-            self.bring_out(True)        # what was taken since, such as keys that expired
+        self.drain()                    # what was taken since, such as keys that expired
         return not self.failing
 
     def collect(self) -> None:

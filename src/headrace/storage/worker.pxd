@@ -49,6 +49,9 @@ cdef class Worker:
     cdef int signalled                  # the pipe's end that the thread writes to …
     cdef readonly int fileno            # … and the one that can be read when there is an outcome
     cdef object thread
+    cdef object disk                    # what is called in place of the system; None: there is a thread
+    cdef bint threaded
+    cdef object raised                  # by the disk, and not an OSError
     cdef Target target
     cdef Buffer inbox                   # sealed groups that nobody writes yet
     cdef Buffer writing                 # those that are written now, or that the disk refused
@@ -56,15 +59,23 @@ cdef class Worker:
     cdef Outcome outcome
 
     cdef int give(self, Buffer *group) except -1
+    cdef int write_now(self, int file, Buffer *group) except -1
     cdef int sync(self) except -1
-    cdef Outcome collect(self)
+    cdef Outcome collect(self) except *
     cdef int take_back(self, Buffer *refused) except -1
     cdef void forget(self) noexcept
     cdef void work(self) noexcept nogil
+    cdef void take_inbox(self) noexcept nogil
+    cdef bint write_and_sync(self) noexcept nogil
     cdef int put_down(self) noexcept nogil
+    cdef int await_outcome(self) except -1
+    cdef int write_end(self, int file, const byte_t *data, size_t size) noexcept nogil
+    cdef int write_place(self, const byte_t *data, size_t size, int64_t offset) noexcept nogil
+    cdef int sync_file(self) noexcept nogil
+    cdef int call_disk(self, object operation, tuple arguments) noexcept
+    cdef int pass_on(self) except -1
     cdef bint tell(self, int error, bint sync_failed, uint64_t took) noexcept nogil
 
 
 cdef int append(Buffer *buffer, const byte_t *data, size_t size) except -1
 cdef void empty(Buffer *buffer) noexcept
-cdef int write_all(int file, const byte_t *data, size_t size) noexcept nogil

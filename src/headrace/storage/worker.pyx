@@ -13,10 +13,14 @@ the file has grown, which takes the system a third of the time or more (see stor
 The thread runs without Python's lock from its beginning to its end, so that neither it nor the event loop ever waits
 for the other longer than it takes to swap two buffers, or to seal a group. When the disk refuses something it stops,
 and keeps what it has until somebody takes it back.
+
+A worker that is given a disk has no thread. It does the same on the thread of whoever collects the outcome, by calls of
+that disk in place of the system's: so a simulated disk sees every write and sync that a real one would, in an order
+that a test decides.
 """
 
 cimport cython
-from libc.errno cimport EINTR, errno
+from libc.errno cimport EINTR, EIO, errno
 from libc.string cimport memcpy
 from posix.unistd cimport close, write
 
@@ -101,12 +105,15 @@ cdef int write_all_at(int file, const byte_t *data, size_t size, int64_t offset)
 cdef class Worker:
     """See the module."""
 
-    def __init__(self):
+    def __init__(self, disk=None):
+        self.disk = disk
+        self.threaded = disk is None
         sem_init(&self.wake, 0, 0)
         pthread_mutex_init(&self.lock, NULL)
-        self.fileno, self.signalled = os.pipe()
-        self.thread = Thread(target=self.run, name="headrace-sync", daemon=True)
-        self.thread.start()
+        if self.threaded:
+            self.fileno, self.signalled = os.pipe()
+            self.thread = Thread(target=self.run, name="headrace-sync", daemon=True)
+            self.thread.start()
 
     def __dealloc__(self):
         release(self.inbox.data)
@@ -120,26 +127,29 @@ cdef class Worker:
             self.work()
 
     cdef void work(self) noexcept nogil:
-        cdef uint64_t began
-        cdef int error
-        cdef bint sync_failed
         while True:
             while sem_wait(&self.wake) != 0:
                 pass                    # a signal
             if self.stopping:
                 return
-            pthread_mutex_lock(&self.lock)
-            self.inbox, self.writing = self.writing, self.inbox
-            pthread_mutex_unlock(&self.lock)
-            while True:
-                sync_failed = False
-                began = monotonic_ns()
-                error = self.put_down()
-                if error == 0 and fdatasync(self.target.file) != 0:
-                    error = errno
-                    sync_failed = True
-                if not self.tell(error, sync_failed, monotonic_ns() - began):
-                    break
+            self.take_inbox()
+            while self.write_and_sync():
+                pass
+
+    cdef void take_inbox(self) noexcept nogil:
+        pthread_mutex_lock(&self.lock)
+        self.inbox, self.writing = self.writing, self.inbox
+        pthread_mutex_unlock(&self.lock)
+
+    cdef bint write_and_sync(self) noexcept nogil:
+        """Bring out what was taken from the inbox; whether there is more now."""
+        cdef uint64_t began = monotonic_ns()
+        cdef bint sync_failed = False
+        cdef int error = self.put_down()
+        if error == 0:
+            error = self.sync_file()
+            sync_failed = error != 0
+        return self.tell(error, sync_failed, monotonic_ns() - began)
 
     cdef int put_down(self) noexcept nogil:
         """Write it; where there are zeros, after more of them if they are not enough and the disk has room for them."""
@@ -149,14 +159,14 @@ cdef class Worker:
         cdef size_t some
         cdef int error
         if not target.in_place:
-            return write_all(target.file, self.writing.data, self.writing.size)
+            return self.write_end(target.file, self.writing.data, self.writing.size)
         if end > target.zeroed:
             while target.zeroed < to_zero:
                 some = min(<size_t>(to_zero - target.zeroed), <size_t>ZEROS)
-                if write_all_at(target.file, zeros, some, target.zeroed) != 0:
+                if self.write_place(zeros, some, target.zeroed) != 0:
                     break
                 target.zeroed += <int64_t>some
-        error = write_all_at(target.file, self.writing.data, self.writing.size, target.end)
+        error = self.write_place(self.writing.data, self.writing.size, target.end)
         if error == 0:
             target.end = end
             target.zeroed = max(target.zeroed, end)
@@ -181,9 +191,49 @@ cdef class Worker:
         told = self.finished
         self.finished = True
         pthread_mutex_unlock(&self.lock)
-        if not told:
+        if not told and self.threaded:
             write(self.signalled, b"!", 1)
         return more
+
+    # --- files -------------------------------------------------------------------------------------------------
+    # 0, or the errno of what went wrong after some of it may have been done.
+
+    cdef int write_end(self, int file, const byte_t *data, size_t size) noexcept nogil:
+        if self.threaded:
+            return write_all(file, data, size)
+        with gil:
+            return self.call_disk(self.disk.append, (file, (<char *>data)[:size]))
+
+    cdef int write_place(self, const byte_t *data, size_t size, int64_t offset) noexcept nogil:
+        if self.threaded:
+            return write_all_at(self.target.file, data, size, offset)
+        with gil:
+            return self.call_disk(self.disk.place, (self.target.file, (<char *>data)[:size], offset))
+
+    cdef int sync_file(self) noexcept nogil:
+        if self.threaded:
+            return errno if fdatasync(self.target.file) != 0 else 0
+        with gil:
+            return self.call_disk(self.disk.sync, (self.target.file,))
+
+    cdef int call_disk(self, object operation, tuple arguments) noexcept:
+        """Call a disk. What it raises besides OSErrors ends all work, and goes to whoever collects."""
+        if self.raised is not None:
+            return EIO
+        try:
+            operation(*arguments)
+        except OSError as error:
+            return error.errno or EIO
+        except BaseException as raised:
+            self.raised = raised
+            return EIO
+        return 0
+
+    cdef int pass_on(self) except -1:
+        """Raise what a disk has raised."""
+        if self.raised is not None:
+            raise self.raised
+        return 0
 
     # --- its master --------------------------------------------------------------------------------------------
 
@@ -206,26 +256,45 @@ cdef class Worker:
                 self.outcome.more = True
         finally:
             pthread_mutex_unlock(&self.lock)
-        if idle:
+        if idle and self.threaded:
             sem_post(&self.wake)
         return 0
+
+    cdef int write_now(self, int file, Buffer *group) except -1:
+        """Write at the end of a file on this thread, also while the file is synced; 0, or an errno."""
+        cdef int error
+        with nogil:
+            error = self.write_end(file, group.data, group.size)
+        self.pass_on()
+        return error
 
     cdef int sync(self) except -1:
         """Have the file synced, into which nothing was given, while nothing else is under way."""
         self.outcome.more = True
-        sem_post(&self.wake)
+        if self.threaded:
+            sem_post(&self.wake)
         return 0
 
-    cdef Outcome collect(self):
-        """Wait for an outcome, where there is none yet, and take it."""
+    cdef int await_outcome(self) except -1:
+        """Return when there is an outcome; without a thread, work for it."""
         cdef pollfd done
-        cdef Outcome outcome
+        if not self.threaded:
+            if self.writing.size == 0:
+                self.take_inbox()
+            self.write_and_sync()
+            return self.pass_on()
         done.fd = self.fileno
         done.events = POLLIN
         with nogil:
             while poll(&done, 1, -1) != 1:
                 pass                    # a signal
         os.read(self.fileno, 1)         # an event loop that watches it lets nobody wait in here
+        return 0
+
+    cdef Outcome collect(self) except *:
+        """Wait for an outcome, where there is none yet, and take it."""
+        cdef Outcome outcome
+        self.await_outcome()
         pthread_mutex_lock(&self.lock)
         self.finished = False
         outcome = self.outcome
@@ -253,6 +322,8 @@ cdef class Worker:
 
     def stop(self) -> None:
         """End the thread, once everything is collected."""
+        if not self.threaded:
+            return
         self.stopping = True
         sem_post(&self.wake)
         self.thread.join()

@@ -93,6 +93,7 @@ class Process:
         self.engine.clock = self.engine.steady_clock = lambda: clock.now_ms
         self.engine.failure_hook = _raise
         self.journal = Journal(disk, background=False)
+        self.journal.immediate = False  # the worker works when the life lets it
         self.journal.room = ROOM
         self.warnings = Warnings()
         self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.warnings)
@@ -111,6 +112,11 @@ class Process:
         if self.commit_due:
             self.commit_due = False
             self.journal.commit()
+
+    def let_worker_work(self) -> None:
+        """Let the journal's worker write and sync what it was given, and take what came of it."""
+        self.journal.completed()
+        self.commit()
 
 
 def _raise(_name: bytes, bug: Exception) -> None:
@@ -296,6 +302,9 @@ class Life:
         elif roll < 0.97:
             self._restart()
         self.process.commit()
+        while self.process.journal.busy and self.random.random() < 0.7:
+            self.process.let_worker_work()
+        self.tally["steps while the disk is busy"] += self.process.journal.busy
         self._note_promises()
         found = take_pictures(self.process.engine, self.history[-1])
         if found != self.history[-1]:
