@@ -331,14 +331,16 @@ def test_over_maxmemory_writes_are_refused_while_reads_and_trims_go_on(tmp_path:
 
 
 def test_a_wait_ends_on_time_and_never_early(tmp_path: Path) -> None:
+    """On a busy machine some are late; a clock with a coarse step, or a chore that looks, would be late every time."""
     with ServerProcess(tmp_path) as server, server.raw() as client:
-        late = []
         for timeout_ms in (1, 5, 20, 37, 100):
-            began = time.monotonic()
-            assert client.run("XREAD", "BLOCK", timeout_ms, "STREAMS", "s", "$") == b"*-1\r\n"
-            late.append((time.monotonic() - began) * 1000 - timeout_ms)
-        assert min(late) >= -0.5
-        assert sorted(late)[len(late) // 2] < 10
+            late_ms, deadline = 1000.0, time.monotonic() + PATIENCE_S
+            while late_ms > 10:
+                assert time.monotonic() < deadline, f"{timeout_ms} ms are always {late_ms} ms more"
+                began = time.monotonic()
+                assert client.run("XREAD", "BLOCK", timeout_ms, "STREAMS", "s", "$") == b"*-1\r\n"
+                late_ms = (time.monotonic() - began) * 1000 - timeout_ms
+                assert late_ms >= -0.5
 
 
 # --- the end -------------------------------------------------------------------------------------------------------
