@@ -9,7 +9,7 @@ import redis
 import typer
 
 from headrace.cli import moments
-from headrace.cli.main import app
+from headrace.cli.app import app
 from headrace.cli.showing import duration, lossless, raw, shown
 from support.cli.process import COMMAND, environment, headrace, output, refusal
 from support.server_process import ServerProcess
@@ -36,7 +36,7 @@ def test_every_command_of_groups_has_help() -> None:
 def test_the_heavy_things_are_not_imported_before_they_are_needed() -> None:
     """`--help` and `serve` start fast."""
     heavy = ("redis", "rich", "pyarrow", "pyspark", "importlib.metadata", "headrace.engine.engine")
-    code = f"import sys, headrace.cli.main; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, headrace.cli.app; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment(None))
     assert done.stdout.strip() == b"[]"
 

@@ -15,7 +15,7 @@ import redis
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from headrace.cli.main import app
+from headrace.cli.app import app
 from headrace.core.errors import HeadraceError
 from headrace.pipelines.layout import open_archive
 from support.campaign import LONG

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli.main import app
+from headrace.cli.app import app
 from headrace.engine.persistence import Progress
 from headrace.formats.aof_seal import seal
 from headrace.storage import inspection

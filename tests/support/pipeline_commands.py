@@ -10,7 +10,7 @@ import sys
 
 from typer.testing import CliRunner
 
-from headrace.cli.main import app
+from headrace.cli.app import app
 from headrace.pipelines.session import spark_session
 
 

@@ -1,10 +1,9 @@
-"""`headrace`: the server, and what there is for it and its files, from the command line.
+"""The commands of `headrace`: the server, and what there is for it and its files.
 
-Each command is declared in a module that imports nothing heavy: `cli/serve.py`, or `command.py` of a package where
-more belongs to the command.
+Each is declared in a module that imports nothing heavy: `cli/serve.py`, or `command.py` of a package where more
+belongs to the command.
 """
 
-import sys
 from typing import Annotated
 
 import typer
@@ -18,11 +17,9 @@ from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.cli.pipeline.command import pipeline_app
 from headrace.cli.serve import SERVE_HELP, serve
-from headrace.cli.standard_streams import guarded
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top
 from headrace.cli.transfer.command import EXPORT_HELP, LOAD_HELP, export, load
-from headrace.core.errors import HeadraceError
 
 app = typer.Typer(
     name="headrace",
@@ -65,18 +62,3 @@ app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
 app.command(help=CONVERT_HELP, short_help="Convert data on disk from one form to another.")(convert)
 app.add_typer(pipeline_app)
 app.command(help=BENCH_HELP, short_help="Measure how fast a stream server is.")(bench)
-
-
-def main() -> None:
-    """Run the command; what is wrong with it is one sentence."""
-    try:
-        with guarded():
-            app(prog_name="headrace")
-    except HeadraceError as error:
-        with guarded():
-            print(f"headrace: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@
 
 In a declared function a parameter whose type is a dataclass becomes the options that its fields are annotated with, in
 its place: `ServerAddress` is `--url`, `--host`, `--port` and so on, so that every command has the same and none lists
-them. Nothing heavy is imported here: `headrace --help` and `headrace serve` read these declarations, too.
+them. Nothing heavy is imported here: `headrace --help` reads these declarations, too.
 """
 
 import dataclasses
@@ -16,17 +16,11 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from headrace.core.errors import HeadraceError
-
 INTERRUPTED: Final = 130  # by Ctrl-C, as shells say it
 ENDED: Final = 143  # by SIGTERM
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-class CommandFailed(HeadraceError):
-    """The command cannot do what was asked for and exits with status 1; the text is a sentence that says what to do."""
 
 
 def declared(function: Callable[..., None]) -> Callable[..., None]:

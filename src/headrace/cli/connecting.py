@@ -17,7 +17,7 @@ from redis.connection import parse_url
 from redis.retry import Retry
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.showing import shown
 
 _PATIENCE_S: Final = 5.0  # for a server that does not even refuse

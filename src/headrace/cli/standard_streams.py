@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 
 READER_LEFT: Final = 141
 

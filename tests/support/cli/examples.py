@@ -12,7 +12,7 @@ from typing import Any
 import redis
 import typer.main
 
-from headrace.cli.main import app
+from headrace.cli.app import app
 from support.cli.process import headrace, output, url_of
 
 FIRST_ID = "1526919030474-55"

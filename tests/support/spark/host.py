@@ -65,7 +65,7 @@ def _serve(path: Path) -> None:
     """Be the host."""
     from typer.testing import CliRunner  # noqa: PLC0415  (who only asks does not need them)
 
-    from headrace.cli.main import app  # noqa: PLC0415
+    from headrace.cli.app import app  # noqa: PLC0415
     from support.spark.sessions import start_spark  # noqa: PLC0415
 
     start_spark(path.parent)

@@ -21,8 +21,8 @@ from typing import Final
 
 import typer
 
-from headrace.cli.command import CommandFailed
 from headrace.cli.convert.parquet import holds_parquet, read_parquet_streams, write_parquet_streams
+from headrace.cli.errors import CommandFailed
 from headrace.cli.files import read_engine
 from headrace.cli.showing import plural, shown
 from headrace.core.stream import Stream

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.rows.columns import Columns
 from headrace.cli.rows.fetching import as_pairs
 from headrace.cli.rows.parquet_rows import ParquetWriter, read_parquet

@@ -8,8 +8,8 @@ import redis
 import typer
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.command import CommandFailed
 from headrace.cli.connecting import ask, connected, require_stream
+from headrace.cli.errors import CommandFailed
 from headrace.cli.group.looking import require_group
 from headrace.cli.moments import BEGINNING, END
 from headrace.cli.showing import lossless, number, plural, raw, shown

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.command import CommandFailed
 from headrace.cli.connecting import connected, require_stream, stream_keys
+from headrace.cli.errors import CommandFailed
 from headrace.cli.moments import written
 from headrace.cli.showing import duration, lossless, number, raw, shown
 from headrace.cli.terminal import output_console

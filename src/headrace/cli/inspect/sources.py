@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.showing import plural, shown
 from headrace.core.stream import Stream
 from headrace.formats.errors import CorruptPayload

@@ -1,6 +1,6 @@
 """Which columns the entries of a stream need, found by looking at all of them."""
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.rows.row import ID_COLUMN, Pairs, repeated_name
 from headrace.cli.showing import raw, shown
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.rows.row import Row
 from headrace.cli.showing import raw, shown
 

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 
 import typer
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 
 JSON: Final = "json"
 CSV: Final = "csv"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.rows.row import ID_COLUMN, Pairs, Row
 from headrace.cli.showing import lossless, raw
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from headrace.cli.command import CommandFailed
+from headrace.cli.errors import CommandFailed
 from headrace.cli.rows.row import ID_COLUMN, Pairs, Row
 from headrace.cli.showing import lossless, raw, shown
 

@@ -17,8 +17,9 @@ import redis
 import typer
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.command import INTERRUPTED, CommandFailed
+from headrace.cli.command import INTERRUPTED
 from headrace.cli.connecting import ask, connected, require_stream
+from headrace.cli.errors import CommandFailed
 from headrace.cli.interrupts import undivided
 from headrace.cli.rows.csv_rows import read_csv
 from headrace.cli.rows.fetching import as_pairs
