@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from support.campaign import LONG
 from support.ports import free_port
-from support.sharing import Sharing, is_on_spark
+from support.sharing import Sharing, turn_of
 from support.starting import wait_for
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Shari
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
-    items.sort(key=lambda item: not is_on_spark(item.nodeid))
+    items.sort(key=lambda item: turn_of(item.nodeid))
 
 
 @contextmanager

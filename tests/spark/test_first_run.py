@@ -11,6 +11,7 @@ import redis
 from headrace.spark.errors import NoJava
 from headrace.spark.java import find_java
 from support.spark.frames import url_of
+from support.spark.sessions import QUICK_JAVA
 
 JOB = """\
 import sys
@@ -36,7 +37,7 @@ def test_a_job_runs_without_activating_the_environment(headrace_server: redis.Re
     (tmp_path / "job.py").write_text(JOB)
     done = subprocess.run(
         [sys.executable, "job.py", url_of(headrace_server)],
-        env={"PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={"PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": QUICK_JAVA},
         cwd=tmp_path,
         capture_output=True,
         text=True,

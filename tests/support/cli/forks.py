@@ -5,6 +5,9 @@
 
 Each run is a process of its own, as from a shell; what it saves is the time to import, and to build the commands:
 some 0.4 s of processor time. pyarrow is not imported before a fork, because it has threads.
+
+A run ends at once when its command does, or with `to_the_end` as any Python does: what is in buffers is flushed, what
+was registered for the end is called.
 """
 
 import json
@@ -49,15 +52,20 @@ def handle(connection: socket.socket) -> None:
     child = os.fork()
     if child == 0:
         connection.close()
-        os._exit(run(json.loads(message), files))
+        request = json.loads(message)
+        be(request, files)
+        if request["to_the_end"]:
+            sys.exit(main())
+        os._exit(run())
     _, status = os.waitpid(child, 0)
     connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
 
-def run(request: dict[str, object], files: list[int]) -> int:
-    """Be the command."""
+def be(request: dict[str, object], files: list[int]) -> None:
+    """Have the arguments, surroundings and standard streams of a run."""
     for number, file in enumerate(files):
         os.dup2(file, number)
+        os.close(file)
     os.chdir(str(request["directory"]))
     os.environ.clear()
     os.environ.update(request["environment"])  # type: ignore[call-overload]
@@ -67,6 +75,14 @@ def run(request: dict[str, object], files: list[int]) -> int:
     sys.stdin = os.fdopen(0, encoding="utf-8")
     sys.stdout = os.fdopen(1, "w", encoding="utf-8")
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if number in request["closed"]:  # type: ignore[operator]
+            getattr(sys, name).close()
+            setattr(sys, name, None)
+
+
+def run() -> int:
+    """Run the command, and return its exit code."""
     code = 0
     try:
         main()

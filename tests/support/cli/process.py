@@ -55,24 +55,38 @@ def headrace(
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end, in a process of its own: see cli_forks."""
-    request = {
-        "arguments": [str(argument) for argument in arguments],
-        "environment": environment(server, env),
-        "directory": str(cwd or Path.cwd()),
-    }
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE_S)
-            connection.connect(_forks())
-            socket.send_fds(
-                connection, [json.dumps(request).encode()], [file.fileno() for file in (given, out, errors)]
-            )
-            code = int(connection.recv(16))
+        files = [file.fileno() for file in (given, out, errors)]
+        code = run_with_files([str(argument) for argument in arguments], files, environment(server, env), cwd)
         out.seek(0)
         errors.seek(0)
-        return subprocess.CompletedProcess(request["arguments"], code, out.read(), errors.read())
+        return subprocess.CompletedProcess(list(arguments), code, out.read(), errors.read())
+
+
+def run_with_files(
+    arguments: list[str],
+    files: list[int],
+    surroundings: dict[str, str],
+    cwd: Path | None,
+    *,
+    closed: tuple[int, ...] = (),
+    to_the_end: bool = False,
+) -> int:
+    """Run a command with these three files for its standard streams, some of them closed; return its exit code."""
+    request = {
+        "arguments": arguments,
+        "environment": surroundings,
+        "directory": str(cwd or Path.cwd()),
+        "closed": closed,
+        "to_the_end": to_the_end,
+    }
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE_S)
+        connection.connect(_forks())
+        socket.send_fds(connection, [json.dumps(request).encode()], files)
+        return int(connection.recv(16))
 
 
 def output(*arguments: str | Path, server: redis.Redis | None = None, stdin: bytes = b"", **more: Any) -> str:
