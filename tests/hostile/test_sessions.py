@@ -1,8 +1,8 @@
 """Whole sessions, mutated: connections that come, block, queue, subscribe, run scripts, stop in the middle and leave.
 
 A server keeps its data, is killed and stopped and started again. Through all of it, it answers others; its log holds no
-error of ours; what it loads is what it had: the digest of every key before a stop equals that after the start; and its
-memory stays within limits.
+error of ours; what it loads is what it had: every key, group and library before a stop, or a kill when all was
+acknowledged, equals that after the start; and its memory stays within limits.
 
     HEADRACE_LONG=1      an hour, of seeds never used before
     HEADRACE_SEED=n      the session of that seed, though not its timing
@@ -43,6 +43,18 @@ LINES = [
     *("CONFIG SET appendfsync always", "CONFIG SET appendfsync everysec", "CONFIG SET stream-node-max-entries 3"),
     *("CONFIG SET notify-keyspace-events KEA", "CONFIG SET maxmemory 0", "CONFIG SET appendonly yes"),
     *("HEADRACE NODES s1 - +", "HEADRACE SPLITS s1 - + 3", "HEADRACE COMMIT s1 q 1 0", "HEADRACE FORGET s1 q"),
+    *(
+        "MONITOR",
+        "CLIENT TRACKING on",
+        "CLIENT TRACKING on BCAST PREFIX s",
+        "CLIENT TRACKING off",
+        "CLIENT CACHING yes",
+    ),
+    *("FUNCTION LIST", "FUNCTION FLUSH", "FUNCTION STATS", "FUNCTION DUMP", "FCALL add 1 s1 x", "FCALL_RO size 1 s1"),
+    *("SORT l0 ALPHA", "SORT l0 BY w* STORE l2", "SORT_RO t0", "ACL SETUSER u on nopass +@read ~s*", "ACL DELUSER u"),
+    *("AUTH u x", "ACL LOG", "SCRIPT KILL", "SCRIPT FLUSH", "FUNCTION KILL", "LATENCY HISTOGRAM", "HSCAN h0 0 COUNT 3"),
+    *("CONFIG SET appendonly no", "DEBUG LOADAOF", "DEBUG RELOAD NOSAVE", "CONFIG SET maxmemory 1", "CONFIG RESETSTAT"),
+    *("CONFIG SET busy-reply-threshold 5", "CONFIG SET lua-memory-limit 3mb", "XREAD BLOCK 1 STREAMS s1 s1 $ $"),
     *("XADD s1 IDMP p 1 * a 1", "XCFGSET s1 IDMP-DURATION 1", "XADD s1 MAXLEN ~ 50 * a 1", "AUTH default wrong"),
 ]
 SCRIPTS = [
@@ -53,7 +65,15 @@ SCRIPTS = [
     "return redis.pcall('XREADGROUP', 'GROUP', 'g1', 'lua', 'STREAMS', KEYS[1], '>')",
     "local t = {} for i = 1, 300 do t[i] = i end return redis.call('RPUSH', 'l0', unpack(t))",
     "error('x')",
+    "for i = 1, 200000 do redis.call('EXISTS', KEYS[1]) end",
+    "return string.rep('x', 4000000)",
 ]
+LIBRARY = (
+    "#!lua name=lib\n"
+    "redis.register_function('add', function(keys, args) return redis.call('XADD', keys[1], '*', 'f', args[1]) end)\n"
+    "redis.register_function{function_name='size', callback=function(keys) return redis.call('TYPE', keys[1]) end,"
+    " flags={'no-writes'}}"
+)
 
 
 class Session:
@@ -76,7 +96,7 @@ class Session:
         for _ in range(steps):
             chance = self.random.random()
             if chance < 0.005:
-                self._stop_and_compare()
+                self._end_and_compare(self.random.choice((signal.SIGTERM, signal.SIGKILL)))
             elif chance < 0.01:
                 self._kill()
             elif chance < 0.08 or not self._connections:
@@ -87,7 +107,7 @@ class Session:
                 self._read()
             else:
                 self._send()
-        self._stop_and_compare()
+        self._end_and_compare(signal.SIGTERM)
         assert self.server.resident_bytes() < MOST_MEMORY
 
     def end(self) -> None:
@@ -142,6 +162,8 @@ class Session:
                 return encode(self._others.valid())
             case 6:
                 return encode(self._others.spoil(self._others.valid()))
+            case 7 if self.random.random() < 0.1:
+                return encode([b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY.encode()])
             case 7:
                 script = self.random.choice(SCRIPTS).encode()
                 return encode([b"EVAL", script, b"1", self.random.choice((b"s1", b"s2", b"t0")), b"arg"])
@@ -166,16 +188,18 @@ class Session:
         self.server.stop(signal.SIGKILL)
         self._start()
 
-    def _stop_and_compare(self) -> None:
-        """Let nobody change anything, note what there is, stop, start, and find the same."""
+    def _end_and_compare(self, number: signal.Signals) -> None:
+        """Let nobody change anything, note what there is, end the server, start it again, and find the same."""
         for connection in self._connections:
             connection.close()
         self._connections = []
         with redis.Redis(port=self.server.port, socket_timeout=PATIENCE_S) as admin:
             self._await_quiet(admin)
+            admin.execute_command("CONFIG", "SET", "appendonly", "yes", "maxmemory", "0")
             admin.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
             before = self._digest(admin)
-        assert self.server.stop(signal.SIGTERM) == 0, self.server.log
+        code = self.server.stop(number)
+        assert code == (0 if number == signal.SIGTERM else -number), self.server.log
         self._start()
         with redis.Redis(port=self.server.port, socket_timeout=PATIENCE_S) as admin:
             assert self._digest(admin) == before
@@ -194,19 +218,35 @@ class Session:
     def _digest(self, admin: redis.Redis) -> dict[tuple[int, bytes], object]:
         """Say of every key what it holds; those that are to expire may do so meanwhile."""
         found: dict[tuple[int, bytes], object] = {}
+        found[-1, b""] = sorted(map(repr, admin.execute_command("FUNCTION", "LIST", "WITHCODE")))
         for database in range(3):
             admin.execute_command("SELECT", database)
             for key in admin.execute_command("KEYS", "*"):
                 if admin.execute_command("PTTL", key) == -1:
                     kind = admin.execute_command("TYPE", key)
                     if kind == b"stream":
-                        found[database, key] = admin.execute_command("XRANGE", key, "-", "+")
+                        whole = admin.execute_command("XINFO", "STREAM", key, "FULL", "COUNT", "0")
+                        found[database, key] = without_times(whole)
                     elif kind in (b"set", b"hash"):
                         read = {b"set": "SMEMBERS", b"hash": "HGETALL"}[kind]
                         found[database, key] = admin.execute_command(read, key)
                     else:
                         found[database, key] = admin.execute_command("DUMP", key)
         return found
+
+
+UNTOLD = {b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"active", b"inactive"}
+
+
+def without_times(told: object) -> object:
+    """Leave out of XINFO's reply what no effect carries: when a consumer was seen, and how entries lie in nodes."""
+    if isinstance(told, dict):
+        return {name: without_times(value) for name, value in told.items() if name not in UNTOLD}
+    if isinstance(told, list):
+        if told and len(told) % 2 == 0 and all(isinstance(name, bytes) for name in told[::2]) and b"name" in told[:1]:
+            return without_times(dict(zip(told[::2], told[1::2], strict=True)))
+        return [without_times(each) for each in told]
+    return told
 
 
 def run_session(seed: int, directory: Path) -> None:
