@@ -202,7 +202,10 @@ class Session:
         assert code == (0 if number == signal.SIGTERM else -number), self.server.log
         self._start()
         with redis.Redis(port=self.server.port, socket_timeout=PATIENCE_S) as admin:
-            assert self._digest(admin) == before
+            after = self._digest(admin)
+        pairs = {where: (before.get(where), after.get(where)) for where in before | after}
+        differing = {where: pair for where, pair in pairs.items() if pair[0] != pair[1]}
+        assert not differing, (number, differing)
 
     def _await_quiet(self, admin: redis.Redis) -> None:
         """Wait until every other connection is gone, and no script or pause is left."""
