@@ -36,6 +36,9 @@ cdef class RdbWriter:
     cdef int put_data(self, data) except -1
     cdef int put_string(self, text) except -1
     cdef int put_borrowed(self, PyObject *text) except -1
+    cdef int put_keys(self, PyObject *held) except -1           # of a dictionary, which is not counted either
+    cdef int put_pairs(self, PyObject *held) except -1
+    cdef int put_scored(self, PyObject *held) except -1
     cdef bint put_short_form(self, const byte_t *text, size_t size) except -1
     cdef bint put_compressed(self, const byte_t *text, size_t size) except -1
     cdef int hand_over_slices(self, data) except -1

@@ -32,7 +32,7 @@ from headrace.formats.errors import CorruptPayload
 
 cdef extern from "Python.h":
     # Declared with pointers: what is an object to Cython is counted.
-    int PyDict_Next(dict held, Py_ssize_t *place, PyObject **key, PyObject **value)
+    int PyDict_Next(PyObject *held, Py_ssize_t *place, PyObject **key, PyObject **value)
     bint PyBytes_CheckExact(PyObject *text)
     char *PyBytes_AS_STRING(PyObject *text)
     Py_ssize_t PyBytes_GET_SIZE(PyObject *text)
@@ -342,22 +342,33 @@ cdef class RdbWriter:
 
     def keys(self, dict held) -> None:
         """Add every key of a dictionary, all of them bytes."""
+        self.put_keys(<PyObject *>held)
+
+    def pairs(self, dict held) -> None:
+        """Add every key of a dictionary and its value, all of them bytes."""
+        self.put_pairs(<PyObject *>held)
+
+    def scored(self, dict held) -> None:
+        """Add every key of a dictionary, all of them bytes, and its value as a floating-point number."""
+        self.put_scored(<PyObject *>held)
+
+    cdef int put_keys(self, PyObject *held) except -1:
         cdef Py_ssize_t place = 0
         cdef PyObject *key
         while PyDict_Next(held, &place, &key, NULL):
             self.put_borrowed(key)
+        return 0
 
-    def pairs(self, dict held) -> None:
-        """Add every key of a dictionary and its value, all of them bytes."""
+    cdef int put_pairs(self, PyObject *held) except -1:
         cdef Py_ssize_t place = 0
         cdef PyObject *key
         cdef PyObject *value
         while PyDict_Next(held, &place, &key, &value):
             self.put_borrowed(key)
             self.put_borrowed(value)
+        return 0
 
-    def scored(self, dict held) -> None:
-        """Add every key of a dictionary, all of them bytes, and its value as a floating-point number."""
+    cdef int put_scored(self, PyObject *held) except -1:
         cdef Py_ssize_t place = 0
         cdef PyObject *key
         cdef PyObject *value
@@ -366,6 +377,7 @@ cdef class RdbWriter:
             self.put_borrowed(key)
             score = PyFloat_AS_DOUBLE(value) if PyFloat_CheckExact(value) else <object>value
             self.put(<byte_t *>&score, 8)
+        return 0
 
     def milliseconds(self, int64_t value) -> None:
         """Add a time, signed: -1 stands for none."""

@@ -23,7 +23,8 @@ from headrace.core.stream import Stream
 from headrace.formats import dump
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.hash_value import HASH, HASH_TYPES, TIMED_HASH_TYPES, read_hash, write_hash
-from headrace.formats.list_value import LIST_QUICKLIST_2, LIST_TYPES, read_list, write_list
+from headrace.formats.list_value import LIST_QUICKLIST_2, LIST_TYPES, read_list
+from headrace.formats.list_writer import write_list
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
 from headrace.formats.set_value import SET, SET_TYPES, read_set, write_set
 from headrace.formats.sorted_set_value import SORTED_SET_2, SORTED_SET_TYPES, read_sorted_set, write_sorted_set
