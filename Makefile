@@ -79,6 +79,7 @@ lint: setup  ## ruff, mypy, stubtest, cython-lint, import-linter and its like fo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests
 	$(BIN)/stubtest --ignore-missing-stub --ignore-disjoint-bases --allowlist tools/stubtest-allowlist \
 		--mypy-config-file pyproject.toml $(STUBBED)
 	$(BIN)/cython-lint src

@@ -76,7 +76,10 @@ def spread(samples: list[float]) -> float:
 def resident_bytes(pid: int | str = "self") -> int:
     """Read how much memory a process really occupies."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii")
-    return 1024 * int(re.search(r"^Rss:\s+(\d+)", rollup, re.MULTILINE)[1])
+    found = re.search(r"^Rss:\s+(\d+)", rollup, re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"/proc/{pid}/smaps_rollup names no Rss")
+    return 1024 * int(found[1])
 
 
 def settled_resident_bytes() -> int:

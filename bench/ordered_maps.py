@@ -11,6 +11,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Any
 
 from BTrees.OOBTree import OOBTree
 from pysorteddict import SortedDict as RedBlackDict
@@ -69,14 +70,12 @@ def prefix_end(prefix: bytes) -> bytes:
 # --- structures ------------------------------------------------------------------------------------------------
 
 
-class Rax:
-    """Headrace's own, through its Python mapping."""
+class OrderedMap:
+    """The verbs on a mapping whose pairs come in order, as most of the structures are."""
 
-    name = "rax (RaxMap)"
-    keeps_key_objects = False
-
-    def __init__(self) -> None:
-        self.map = RaxMap()
+    name: str
+    keeps_key_objects: bool
+    map: Any
 
     def insert(self, keys: Iterator[bytes] | Keys) -> None:
         """Set every key."""
@@ -98,6 +97,28 @@ class Rax:
         """Go through all pairs in order."""
         for _ in self.map.items():
             pass
+
+    def scan(self, starts: Keys, length: int) -> bool | None:  # noqa: ARG002
+        """Do nothing: there is no such call."""
+        return None
+
+    def match(self, prefixes: Keys) -> int | None:  # noqa: ARG002
+        """Do nothing: there is no such call."""
+        return None
+
+    def allocated(self) -> int | None:
+        """Know nothing of it."""
+        return None
+
+
+class Rax(OrderedMap):
+    """Headrace's own, through its Python mapping."""
+
+    name = "rax (RaxMap)"
+    keeps_key_objects = False
+
+    def __init__(self) -> None:
+        self.map = RaxMap()
 
     def scan(self, starts: Keys, length: int) -> bool | None:
         """Take from each start the next pairs."""
@@ -122,10 +143,10 @@ class Rax:
 
     def allocated(self) -> int | None:
         """Tell the bytes by the structure's own count, where it has one."""
-        return self.map.allocated
+        return int(self.map.allocated)
 
 
-class BPlusTree:
+class BPlusTree(OrderedMap):
     """OOBTree of the BTrees package: C, leaves linked in order."""
 
     name = "B+ tree (BTrees)"
@@ -133,11 +154,6 @@ class BPlusTree:
 
     def __init__(self) -> None:
         self.map = OOBTree()
-
-    insert = Rax.insert
-    size = Rax.size
-    find = Rax.find
-    walk = Rax.walk
 
     def scan(self, starts: Keys, length: int) -> bool | None:
         """Take from each start the next pairs."""
@@ -154,12 +170,8 @@ class BPlusTree:
                 found += 1
         return found
 
-    def allocated(self) -> int | None:
-        """Know nothing of it."""
-        return None
 
-
-class ListOfLists:
+class ListOfLists(OrderedMap):
     """SortedDict of sortedcontainers: pure Python, a dict beside a list of short sorted lists."""
 
     name = "list of lists (sortedcontainers)"
@@ -167,12 +179,6 @@ class ListOfLists:
 
     def __init__(self) -> None:
         self.map = SortedDict()
-
-    insert = Rax.insert
-    size = Rax.size
-    find = Rax.find
-    walk = Rax.walk
-    allocated = BPlusTree.allocated
 
     def scan(self, starts: Keys, length: int) -> bool | None:
         """Take from each start the next pairs."""
@@ -191,7 +197,7 @@ class ListOfLists:
         return found
 
 
-class RedBlackTree:
+class RedBlackTree(OrderedMap):
     """SortedDict of pysorteddict: C++, a std::map, which is a red-black tree. It has no range that starts at a key."""
 
     name = "red-black tree (pysorteddict)"
@@ -200,22 +206,8 @@ class RedBlackTree:
     def __init__(self) -> None:
         self.map = RedBlackDict()
 
-    insert = Rax.insert
-    size = Rax.size
-    find = Rax.find
-    walk = Rax.walk
-    allocated = BPlusTree.allocated
 
-    def scan(self, starts: Keys, length: int) -> bool | None:  # noqa: ARG002
-        """Do nothing: there is no such call."""
-        return None
-
-    def match(self, prefixes: Keys) -> int | None:  # noqa: ARG002
-        """Do nothing: there is no such call."""
-        return None
-
-
-class SkipListSet:
+class SkipListSet(OrderedMap):
     """SkipList of orderedstructs: C++, keys without values, links that also count. It finds only keys that it has."""
 
     name = "skip list (orderedstructs)"
@@ -223,9 +215,6 @@ class SkipListSet:
 
     def __init__(self) -> None:
         self.map = SkipList(bytes)
-
-    match = RedBlackTree.match
-    allocated = BPlusTree.allocated
 
     def insert(self, keys: Iterator[bytes] | Keys) -> None:
         """Set every key."""
@@ -259,20 +248,15 @@ class SkipListSet:
         return True
 
 
-class SortedLater:
+class SortedLater(OrderedMap):
     """A dict, sorted when order is needed: the floor for whoever changes nothing between two walks."""
 
     name = "dict, sorted once (no index)"
     keeps_key_objects = True
 
     def __init__(self) -> None:
-        self.map: dict[bytes, int] = {}
+        self.map = {}
         self.order: Keys = []
-
-    insert = Rax.insert
-    size = Rax.size
-    find = Rax.find
-    allocated = BPlusTree.allocated
 
     def walk(self) -> None:
         """Sort, and go through all pairs."""
@@ -300,7 +284,7 @@ class SortedLater:
         return found
 
 
-STRUCTURES = {
+STRUCTURES: dict[str, type[OrderedMap]] = {
     structure.name: structure
     for structure in (Rax, BPlusTree, RedBlackTree, SkipListSet, ListOfLists, SortedLater)
     if structure is not SkipListSet or SkipList is not None

@@ -130,7 +130,7 @@ def test_any_fields_come_back_from_json_lines(made: list[list[tuple[bytes, bytes
 @settings(max_examples=EXAMPLES)
 @given(st.lists(st.lists(st.none() | st.binary(max_size=12), min_size=3, max_size=3), max_size=8), st.booleans())
 def test_any_cells_come_back_from_csv(table: list[list[bytes | None]], windows: bool) -> None:
-    heading = [b"_id", b"a,b", b"c\nd"]
+    heading: list[bytes | None] = [b"_id", b"a,b", b"c\nd"]
     kept = [cells for cells in table if any(cell is not None for cell in cells[1:])]
     lines = [csv_line(cells) for cells in [heading, *kept]]
     text = b"".join(line[:-1] + b"\r\n" if windows else line for line in lines)

@@ -27,7 +27,7 @@ def node_modules() -> Path:
         try:
             subprocess.run(install, capture_output=True, check=True, text=True, timeout=120)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            pytest.skip(f"npm cannot install {' and '.join(PACKAGES)}: {error.stderr or error}")
+            pytest.skip(f"npm cannot install {' and '.join(PACKAGES)}: {error.stderr!r}")
     return CACHE
 
 

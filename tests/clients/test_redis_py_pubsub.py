@@ -55,7 +55,7 @@ def test_redis_py_asyncio_listens_to_many_messages_in_order(headrace_server: red
             for number in range(2000):
                 pipeline.publish("numbers", number)
             assert await pipeline.execute() == [1] * 2000
-            heard = []
+            heard: list[int] = []
             while len(heard) < 2000:
                 message = await listener.get_message(timeout=10)
                 assert message is not None

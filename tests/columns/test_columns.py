@@ -401,7 +401,8 @@ def test_rows_that_can_be_no_entries_are_refused(values: Any, ids: Any, error: t
 
 def test_rows_without_a_column_for_what_is_asked_are_refused() -> None:
     schema = pa.schema([("v", pa.string())])
-    for options in ({"id_column": "none"}, {"fields_column": "none"}, {"fields_column": "v"}, {"id_column": "v"}):
+    for column, name in (("id", "none"), ("fields", "none"), ("fields", "v"), ("id", "v")):
+        options: dict[str, Any] = {f"{column}_column": name}
         with pytest.raises(UnsupportedColumn):
             EntryEncoder(schema, **options)
 
@@ -417,7 +418,7 @@ def test_buffers_that_are_too_short_are_refused() -> None:
         (b"", 1, 0, None, None, bytes(8), 5),
     ):
         with pytest.raises(ValueError, match=r"."):
-            ArrowColumn(*arguments)  # type: ignore[arg-type]
+            ArrowColumn(*arguments)
     outside = ArrowColumn(b"", 1, 0, None, b"\0\0\0\0\x09\0\0\0", b"abc", 4)
     for columns in ([outside], [good]):
         with pytest.raises(ValueError, match=r"outside|rows"):

@@ -151,12 +151,12 @@ def test_random_rules_are_those_of_redis(both: tuple[RawClient, RawClient], seed
         assert outcomes(ours, "u") == outcomes(theirs, "u"), chosen
     assert accepted > ROUNDS / 4
 
-    line = next(line for line in parse(ours.run("ACL", "LIST")) if line.startswith("$user u "))  # type: ignore[union-attr]
+    line = next(line for line in parse(ours.run("ACL", "LIST")) if line.startswith("$user u "))
     words = line.removeprefix("$user u ").split(" ")
     for wire in both:
         assert wire.run("ACL", "SETUSER", "again", *words) == b"+OK\r\n"
         assert outcomes(wire, "again") == outcomes(ours, "u")
-    again = next(line for line in parse(ours.run("ACL", "LIST")) if line.startswith("$user again "))  # type: ignore[union-attr]
+    again = next(line for line in parse(ours.run("ACL", "LIST")) if line.startswith("$user again "))
     assert again.removeprefix("$user again ") == line.removeprefix("$user u ")
 
 
@@ -168,12 +168,12 @@ def test_every_category_has_the_commands_of_redis(both: tuple[RawClient, RawClie
         reply = parse(theirs.run("ACL", "CAT", category))
         assert isinstance(reply, list)
         expected = {name[1:] for name in reply[1:]}
-        found = {name[1:] for name in parse(ours.run("ACL", "CAT", category))[1:]}  # type: ignore[index]
+        found = {name[1:] for name in parse(ours.run("ACL", "CAT", category))[1:]}
         known |= expected
         assert expected & names <= found, category
     for category in CATEGORIES:
-        found = {name[1:] for name in parse(ours.run("ACL", "CAT", category))[1:]}  # type: ignore[index]
-        expected = {name[1:] for name in parse(theirs.run("ACL", "CAT", category))[1:]}  # type: ignore[index]
+        found = {name[1:] for name in parse(ours.run("ACL", "CAT", category))[1:]}
+        expected = {name[1:] for name in parse(theirs.run("ACL", "CAT", category))[1:]}
         assert found & known <= expected, category
 
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from headrace.commands.all import TABLE
-from headrace.engine.config import Config
-from headrace.engine.engine import Engine
+from support.in_process import InProcess
 from support.patience import PATIENCE_S
 from support.raw_client import RawClient
 
@@ -80,26 +78,6 @@ SAME_ANSWERS = [
     "SHUTDOWN",
     "EXEC",
 ]
-
-
-class Channel:
-    """The host's side of a client that nothing is behind."""
-
-    def flush(self) -> None: ...
-    def resume(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class InProcess:
-    """An engine without a server."""
-
-    def __init__(self) -> None:
-        self.engine = Engine(Config(), TABLE)
-        self.client = self.engine.connect(Channel())
-
-    def ask(self, request: str) -> bytes:
-        self.engine.execute(self.client, request.encode().split())
-        return b"".join(self.client.reply.take())
 
 
 @pytest.fixture
@@ -254,18 +232,18 @@ def test_debug_is_refused_where_the_configuration_does_not_allow_it() -> None:
         b"local connection, otherwise you need to set this option in the configuration file, and then restart the "
         b"server.\r\n"
     )
-    assert server.ask("DEBUG SLEEP 0") == refusal
-    server.ask("MULTI")
-    assert server.ask("DEBUG SLEEP 0") == refusal
-    assert server.ask("EXEC").startswith(b"-EXECABORT")
+    assert server.run("DEBUG", "SLEEP", "0") == refusal
+    server.run("MULTI")
+    assert server.run("DEBUG", "SLEEP", "0") == refusal
+    assert server.run("EXEC").startswith(b"-EXECABORT")
 
 
 def test_shutdown_asks_the_host() -> None:
     server = InProcess()
-    assert server.ask("SHUTDOWN") == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
+    assert server.run("SHUTDOWN") == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
     asked: list[bool | None] = []
     server.engine.shutdown_hook = asked.append
     for request in ("SHUTDOWN", "SHUTDOWN NOSAVE", "shutdown save now force"):
-        assert server.ask(request) == b""
+        assert server.run(*request.split()) == b""
     assert asked == [None, False, True]
     assert server.client.closing

@@ -46,7 +46,7 @@ def test_set_on_the_condition_that_a_key_holds_a_string_or_another(engine: InPro
 
 
 def test_ranks_come_with_scores(engine: InProcess) -> None:
-    engine.run("ZADD", "z", 1.5, "a", 2, "b")
+    engine.run("ZADD", "z", "1.5", "a", 2, "b")
     assert engine.run("ZRANK", "z", "a", "WITHSCORE") == b"*2\r\n:0\r\n$3\r\n1.5\r\n"
     assert engine.run("ZREVRANK", "z", "a", "withscore") == b"*2\r\n:1\r\n$3\r\n1.5\r\n"
     assert engine.run("ZRANK", "z", "x", "WITHSCORE") == b"*-1\r\n"

@@ -65,7 +65,7 @@ class Witness:
         self.engine.set_clock(self.now_ms)
         self.engine.run("CONFIG", "SET", "notify-keyspace-events", "Em")
         self.missed: set[bytes] = set()
-        self.engine.engine.exchange.publish = self._note_miss
+        self.engine.engine.exchange.publish = self._note_miss  # type: ignore[method-assign, assignment]
 
     def _note_miss(self, channel: bytes, message: bytes) -> int:
         if channel.startswith(b"__keyevent@"):

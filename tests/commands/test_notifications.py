@@ -32,7 +32,7 @@ class Listener:
     def events(self) -> list[tuple[str, str]]:
         """The events since the last time."""
         self._ear.send_words("PING", "now")
-        found = []
+        found: list[tuple[str, str]] = []
         while True:
             message = parse(self._ear.reply())
             assert isinstance(message, list)
@@ -63,7 +63,7 @@ def test_settings_are_read_and_shown_as_in_redis(headrace_server: redis.Redis, r
 def test_random_key_commands_cause_the_events_of_redis(both: tuple[Listener, Listener]) -> None:
     ours, theirs = both
     ours.wire.run("SET", "text", "hello")
-    payloads = [parse(ours.wire.run("DUMP", "text"))[1:].encode("latin-1")]  # type: ignore[index]
+    payloads = [parse(ours.wire.run("DUMP", "text"))[1:].encode("latin-1")]
     commands = KeyCommands(7, payloads)
     seen: set[str] = set()
     ours.wire.run("FLUSHALL")

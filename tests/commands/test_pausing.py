@@ -13,7 +13,7 @@ WRITES = "#!lua\nreturn redis.call('SET', KEYS[1], 1)"
 READS = "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])"
 
 # Requests, and whether a pause of writes holds back the last of them.
-HELD = {
+HELD: dict[str, list[tuple[str, ...]]] = {
     "a write": [("SET", "k", "v")],
     "a message": [("PUBLISH", "channel", "text")],
     "a message of the shard": [("SPUBLISH", "channel", "text")],
@@ -25,7 +25,7 @@ HELD = {
     "a write that is queued": [("MULTI",), ("SET", "k", "v")],
     "a function": [("FCALL", "nosuch", "0")],
 }
-NOT_HELD = {
+NOT_HELD: dict[str, list[tuple[str, ...]]] = {
     "a look": [("GET", "k")],
     "a script that may not write": [("EVAL", READS, "1", "k")],
     "a read-only script": [("EVAL_RO", "return 1", "0")],

@@ -18,7 +18,8 @@ FILL = {"HSCAN": ("HSET", 2), "SSCAN": ("SADD", 1), "ZSCAN": ("ZADD", 2)}
 def fill(engine: InProcess, scan: str, numbers: range) -> None:
     command, width = FILL[scan]
     for number in numbers:
-        words = {"HSCAN": [f"m{number}", number], "SSCAN": [f"m{number}"], "ZSCAN": [number, f"m{number}"]}[scan]
+        member, text = f"m{number}", str(number)
+        words = {"HSCAN": (member, text), "SSCAN": (member,), "ZSCAN": (text, member)}[scan]
         assert len(words) == width
         engine.run(command, "k", *words)
 
@@ -99,7 +100,7 @@ def test_what_stays_is_found_while_elements_come_and_go_and_after_a_restart(scan
             else:
                 engine.run(*remove, f"m{3 * chance.randrange(200) + 1}")
         if scan == "ZSCAN":
-            engine.run("ZADD", "k", chance.random(), chance.choice(sorted(staying)))
+            engine.run("ZADD", "k", str(chance.random()), chance.choice(sorted(staying)))
         history += engine.take_effects()
         if chance.random() < 0.03:
             engine = InProcess()

@@ -247,8 +247,21 @@ return found
 
 
 def test_no_global_of_a_script_is_a_python_object(engine: InProcess) -> None:
-    libraries = ("_G", "redis", "string", "table", "math", "cjson", "cmsgpack", "bit", "coroutine", "KEYS", "ARGV")
-    libraries += ("struct", "os")
+    libraries = (
+        "_G",
+        "redis",
+        "string",
+        "table",
+        "math",
+        "cjson",
+        "cmsgpack",
+        "bit",
+        "coroutine",
+        "KEYS",
+        "ARGV",
+        "struct",
+        "os",
+    )
     outside = ("python", "io", "debug", "package")
     names = libraries + outside
     reply = engine.run("EVAL", REACHABLE, 0, *names)

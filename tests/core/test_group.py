@@ -1,6 +1,7 @@
 """What a consumer group promises, claim by claim."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,12 @@ def progress(group: Group) -> tuple[int | None, int | None]:
     return (group.position, group.lag)
 
 
-def given(entries: list) -> list[str]:
+def given(entries: Sequence[tuple[StreamID, *tuple[object, ...]]]) -> list[str]:
     return [str(entry[0]) for entry in entries]
 
 
 def rows(group: Group) -> list[tuple[str, bytes | None, int, int]]:
-    return [(str(id), *rest) for id, *rest in group.pending_records()]
+    return [(str(id), consumer, time_ms, count) for id, consumer, time_ms, count in group.pending_records()]
 
 
 def order(group: Group) -> list[str]:
@@ -243,7 +244,7 @@ def test_a_claim_forgets_the_records_of_entries_that_are_gone() -> None:
         ({"time_ms": -1}, ("1-0", b"b", 20, 2)),
     ],
 )
-def test_a_forced_claim_makes_a_record(options: dict[str, int], row: tuple[str, bytes, int, int]) -> None:
+def test_a_forced_claim_makes_a_record(options: dict[str, Any], row: tuple[str, bytes, int, int]) -> None:
     group = stream_to(1).create_group(b"g")
     assert group.claim(b"b", ["1-0"], 0, 20, **options) == []
     assert given_ids(group.claim(b"b", ["1-0", "2-0"], 0, 20, force=True, **options)) == ["1-0"]

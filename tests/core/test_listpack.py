@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -293,13 +294,14 @@ def test_a_node_that_was_worked_out_by_hand() -> None:
 
 def test_an_empty_listpack_has_7_bytes() -> None:
     assert bytes(Listpack()) == EMPTY
-    assert list(Listpack()) == list(reversed(Listpack())) == Listpack().describe() == []
+    assert list(Listpack()) == list(reversed(Listpack())) == []
+    assert Listpack().describe() == []
     assert len(Listpack()) == 0
     assert is_well_formed(EMPTY)
 
 
 def test_describe_names_each_encoding() -> None:
-    values = [5, b"abc", -5, b"x" * 64, b"y" * 4096, 5000, 100_000, 10_000_000, 10**12]
+    values: list[int | bytes] = [5, b"abc", -5, b"x" * 64, b"y" * 4096, 5000, 100_000, 10_000_000, 10**12]
     rows = packed(*values).describe()
     assert [row[1] for row in rows] == ["uint7", "str6", "int13", "str12", "str32", "int16", "int24", "int32", "int64"]
     assert [row[2] for row in rows] == values
@@ -423,7 +425,7 @@ test_a_listpack_edited_is_a_list_edited = pytest.mark.slow(ListpackMachine.TestC
 
 
 @pytest.mark.parametrize("wrong", [None, "text", 1.5, bytearray(b"x"), [1]])
-def test_a_listpack_holds_bytes_and_int_only(wrong: object) -> None:
+def test_a_listpack_holds_bytes_and_int_only(wrong: Any) -> None:
     listpack = packed(1)
     for edit in (
         listpack.append,

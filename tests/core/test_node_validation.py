@@ -1,7 +1,8 @@
 """Nodes from outside: each way in which a listpack can be no stream node is refused by name and changes nothing."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -113,13 +114,14 @@ def test_counters_that_are_not_in_their_shortest_form_are_rewritten_by_the_first
     raw = pack(GOOD)
     listpack = raw[:6] + wide_3 + wide_1 + raw[10:]
     listpack = len(listpack).to_bytes(4, "little") + listpack[4:]
-    for change in (
+    changes: tuple[Callable[[Stream], object], ...] = (
         lambda s: s.append((b"f", b"v"), "99-0"),
         lambda s: s.delete([MASTER]),
         lambda s: s.trim_to_length(1),
         lambda s: s.trim_to_length(2),
         lambda s: s.trim_to_id("17-0"),
-    ):
+    )
+    for change in changes:
         stream = Stream()
         stream.load_node(MASTER, listpack)
         stream.load_state(3, StreamID(18, 5), MIN_ID, 4)
@@ -286,7 +288,7 @@ def test_a_node_must_follow_a_tombstone_too() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, "text", 5, bytearray(7)])
-def test_a_listpack_is_bytes(wrong: object) -> None:
+def test_a_listpack_is_bytes(wrong: Any) -> None:
     stream = stream_before()
     before = state_of(stream)
     with pytest.raises(TypeError):

@@ -1,14 +1,16 @@
 """The radix tree holds what a dict holds, in order, in the shape that Redis gives it, whatever fails on the way."""
 
 import gc
-import os
 import random
 import struct
 import threading
 import weakref
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count, pairwise, takewhile
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,22 +18,24 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from headrace.core.memory import fail_after, fail_never
 from headrace.core.rax_drawing import draw
 from headrace.core.rax_map import RaxMap
+from support.campaign import LONG
 
-LONG = os.environ.get("HEADRACE_LONG") == "1"
+if TYPE_CHECKING:
+    from headrace.core.rax_drawing import NodeShape, TreeShape
 
 
-def stream_key(ms, seq=0):
+def stream_key(ms: int, seq: int = 0) -> bytes:
     return struct.pack(">QQ", ms, seq)
 
 
-def tree_of(*keys):
+def tree_of(*keys: bytes) -> RaxMap:
     tree = RaxMap()
     for key in keys:
         tree[key] = key.decode("latin-1")
     return tree
 
 
-def nodes_of(tree):
+def nodes_of(tree: RaxMap) -> "Iterator[NodeShape]":
     to_do = [tree.shape()["head"]]
     while to_do:
         node = to_do.pop()
@@ -39,7 +43,7 @@ def nodes_of(tree):
         yield node
 
 
-def expected_nodes(keys):
+def expected_nodes(keys: Iterable[bytes]) -> int:
     """How many nodes a tree of these keys has: the head, the keys, the forks and the nodes right below a fork."""
     nodes = {b"", *keys}
     ordered = sorted(keys)
@@ -51,7 +55,7 @@ def expected_nodes(keys):
     return len(nodes)
 
 
-def assert_well_formed(tree, merged=True):
+def assert_well_formed(tree: RaxMap, merged: bool = True) -> None:
     shape = tree.shape()
     keys = nodes = 0
     to_do = [(shape["head"], False)]
@@ -75,12 +79,12 @@ def assert_well_formed(tree, merged=True):
     assert nodes == shape["numnodes"] == tree.numnodes
 
 
-def assert_same(tree, model):
+def assert_same(tree: RaxMap, model: dict[bytes, Any]) -> None:
     assert list(tree.items()) == sorted(model.items())
     assert len(tree) == len(model)
 
 
-def picture(tree):
+def picture(tree: RaxMap) -> "tuple[TreeShape, list[tuple[bytes, Any]]]":
     """Everything that an insertion without memory must leave alone."""
     return tree.shape(), list(tree.items())
 
@@ -89,27 +93,28 @@ CROWDED_KEYS = st.lists(st.sampled_from([b"a", b"b", b"c", b"ab", b"aaaa"]), max
 STREAM_KEYS = st.builds(stream_key, st.integers(0, 700) | st.integers(0, 2**64 - 1), st.integers(0, 300))
 KEYS = CROWDED_KEYS | STREAM_KEYS | st.binary(max_size=3)
 VALUES = st.none() | st.integers(1, 9)
+ABSENT = b"longer than any key that is drawn"
 
 
 class TreeAndDict(RuleBasedStateMachine):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.tree = RaxMap()
-        self.model = {}
+        self.model: dict[bytes, int | None] = {}
         self.merged = True
 
     @rule(key=KEYS, value=VALUES)
-    def insert(self, key, value):
+    def insert(self, key: bytes, value: int | None) -> None:
         assert self.tree.insert(key, value) == (key not in self.model)
         self.model[key] = value
 
     @rule(key=KEYS, value=VALUES)
-    def try_insert(self, key, value):
+    def try_insert(self, key: bytes, value: int | None) -> None:
         assert self.tree.try_insert(key, value) == (key not in self.model)
         self.model.setdefault(key, value)
 
     @rule(key=KEYS, value=VALUES, allocations=st.integers(0, 4))
-    def insert_short_of_memory(self, key, value, allocations):
+    def insert_short_of_memory(self, key: bytes, value: int | None, allocations: int) -> None:
         before = picture(self.tree)
         fail_after(allocations)
         try:
@@ -124,13 +129,13 @@ class TreeAndDict(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
-    def remove(self, data):
+    def remove(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.model)))
         assert self.tree.remove(key) == self.model.pop(key)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), allocations=st.integers(0, 2))
-    def remove_short_of_memory(self, data, allocations):
+    def remove_short_of_memory(self, data: st.DataObject, allocations: int) -> None:
         key = data.draw(st.sampled_from(sorted(self.model)))
         fail_after(allocations)
         try:
@@ -140,7 +145,7 @@ class TreeAndDict(RuleBasedStateMachine):
         self.merged = False
 
     @rule(key=KEYS)
-    def remove_what_may_be_absent(self, key):
+    def remove_what_may_be_absent(self, key: bytes) -> None:
         if key in self.model:
             assert self.tree.remove(key) == self.model.pop(key)
         else:
@@ -148,29 +153,29 @@ class TreeAndDict(RuleBasedStateMachine):
                 self.tree.remove(key)
 
     @rule(key=KEYS)
-    def find(self, key):
+    def find(self, key: bytes) -> None:
         assert self.tree.find(key, "absent") == self.model.get(key, "absent")
         assert (key in self.tree) == (key in self.model)
 
     @rule(key=KEYS)
-    def find_floor(self, key):
-        floor = max((k for k in self.model if k <= key), default=None)
+    def find_floor(self, key: bytes) -> None:
+        floor = max((k for k in self.model if k <= key), default=ABSENT)
         assert self.tree.find_floor(key, "absent") == self.model.get(floor, "absent")
 
     @precondition(lambda self: len(self.model) > 12)
     @rule()
-    def clear(self):
+    def clear(self) -> None:
         self.tree.clear()
         self.model.clear()
         self.merged = True
 
     @invariant()
-    def they_agree(self):
+    def they_agree(self) -> None:
         assert_same(self.tree, self.model)
         assert_well_formed(self.tree, self.merged)
         if self.merged:
             assert self.tree.numnodes == expected_nodes(self.model)
-        first, last = min(self.model, default=None), max(self.model, default=None)
+        first, last = min(self.model, default=ABSENT), max(self.model, default=ABSENT)
         assert self.tree.find_first("absent") == self.model.get(first, "absent")
         assert self.tree.find_last("absent") == self.model.get(last, "absent")
 
@@ -191,12 +196,14 @@ TestTreeAndDict.settings = settings(
         ([(1, 0), (1, 256)], 6),
     ],
 )
-def test_node_counts_are_those_of_redis_8_10(ids, nodes):
+def test_node_counts_are_those_of_redis_8_10(ids: list[tuple[int, int]], nodes: int) -> None:
     assert tree_of(*(stream_key(*entry) for entry in ids)).numnodes == nodes
 
 
 @given(st.lists(KEYS, unique=True, max_size=30), st.randoms(use_true_random=False))
-def test_the_shape_depends_on_the_keys_and_not_on_the_order_of_changes(keys, chance):
+def test_the_shape_depends_on_the_keys_and_not_on_the_order_of_changes(
+    keys: list[bytes], chance: random.Random
+) -> None:
     shuffled = list(keys)
     chance.shuffle(shuffled)
     passing = [key + b"b" for key in keys if key + b"b" not in keys] + [key[:1] for key in keys if key[:1] not in keys]
@@ -207,7 +214,7 @@ def test_the_shape_depends_on_the_keys_and_not_on_the_order_of_changes(keys, cha
     assert detour.shape()["head"] == plain.shape()["head"]
 
 
-def test_removing_everything_leaves_one_small_empty_node():
+def test_removing_everything_leaves_one_small_empty_node() -> None:
     tree = RaxMap()
     keys = [stream_key(random.Random(n).getrandbits(64), n) for n in range(2000)]
     for key in keys:
@@ -218,10 +225,11 @@ def test_removing_everything_leaves_one_small_empty_node():
     assert tree.allocated < 64
 
 
-def test_node_counts_follow_redis_through_additions_and_deletions(redis_server):
+def test_node_counts_follow_redis_through_additions_and_deletions(redis_server: redis.Redis) -> None:
     redis_server.config_set("stream-node-max-entries", 1)
     chance = random.Random(7)
-    tree, ms, seq, alive = RaxMap(), 0, 0, []
+    tree, ms, seq = RaxMap(), 0, 0
+    alive: list[tuple[int, int]] = []
     for _ in range(2000 if LONG else 300):
         if alive and chance.random() < 0.45:
             entry = alive.pop(chance.randrange(len(alive)))
@@ -260,7 +268,7 @@ INSERTIONS = {
 
 
 @pytest.mark.parametrize(("keys", "key"), INSERTIONS.values(), ids=INSERTIONS)
-def test_an_insertion_that_lacks_any_of_its_memory_changes_nothing(keys, key):
+def test_an_insertion_that_lacks_any_of_its_memory_changes_nothing(keys: list[bytes | None], key: bytes) -> None:
     tree = RaxMap()
     for place, name in enumerate(keys):
         if name is not None:
@@ -283,7 +291,7 @@ def test_an_insertion_that_lacks_any_of_its_memory_changes_nothing(keys, key):
     assert tree.numnodes == expected_nodes(list(tree))
 
 
-def test_replacing_a_value_needs_no_memory():
+def test_replacing_a_value_needs_no_memory() -> None:
     tree = tree_of(b"tap", b"tapes")
     fail_after(0)
     try:
@@ -293,7 +301,7 @@ def test_replacing_a_value_needs_no_memory():
     assert list(tree.items()) == [(b"tap", "other"), (b"tapes", "tapes")]
 
 
-def test_a_tree_that_gets_no_memory_is_not_made():
+def test_a_tree_that_gets_no_memory_is_not_made() -> None:
     fail_after(0)
     try:
         with pytest.raises(MemoryError):
@@ -303,7 +311,7 @@ def test_a_tree_that_gets_no_memory_is_not_made():
 
 
 @pytest.mark.parametrize("allocations", range(4))
-def test_a_removal_without_memory_succeeds_and_a_later_one_merges_what_was_left(allocations):
+def test_a_removal_without_memory_succeeds_and_a_later_one_merges_what_was_left(allocations: int) -> None:
     tree = tree_of(b"tap", b"tapes", b"taxi", b"taxis")
     fail_after(allocations)
     try:
@@ -318,7 +326,7 @@ def test_a_removal_without_memory_succeeds_and_a_later_one_merges_what_was_left(
     assert_well_formed(tree)
 
 
-def test_a_fork_holds_all_256_bytes():
+def test_a_fork_holds_all_256_bytes() -> None:
     keys = [bytes([byte]) for byte in range(256)]
     random.Random(1).shuffle(keys)
     tree = tree_of(*keys)
@@ -328,7 +336,7 @@ def test_a_fork_holds_all_256_bytes():
     assert (tree.numnodes, list(tree)) == (1, [])
 
 
-def test_a_key_of_a_megabyte_is_two_nodes():
+def test_a_key_of_a_megabyte_is_two_nodes() -> None:
     long_key = random.Random(2).randbytes(1 << 20)
     tree = tree_of(long_key)
     assert tree.numnodes == 2
@@ -341,12 +349,12 @@ def test_a_key_of_a_megabyte_is_two_nodes():
     assert tree.numnodes == 2
 
 
-def test_no_depth_overflows_the_stack():
+def test_no_depth_overflows_the_stack() -> None:
     """Run with 128 kB of stack: a few bytes a level would be too much."""
     depth = 30_000 if LONG else 8_000
-    problems = []
+    problems: list[BaseException] = []
 
-    def build_and_tear_down():
+    def build_and_tear_down() -> None:
         try:
             tree = RaxMap()
             for size in range(depth):
@@ -373,13 +381,13 @@ def test_no_depth_overflows_the_stack():
     assert not problems
 
 
-def test_common_prefixes_are_stored_once():
+def test_common_prefixes_are_stored_once() -> None:
     prefix = bytes(range(256)) * 40
     tree = tree_of(*(prefix + bytes([byte]) for byte in range(100)))
     assert len(prefix) < tree.allocated < 2 * len(prefix)
 
 
-def test_allocated_is_the_sum_of_what_the_nodes_take():
+def test_allocated_is_the_sum_of_what_the_nodes_take() -> None:
     # A leaf with a value fills 16 bytes, a run of 16 with its child 32; malloc rounds both up.
     tree = RaxMap()
     head = tree.allocated
@@ -387,7 +395,7 @@ def test_allocated_is_the_sum_of_what_the_nodes_take():
     assert head < 48 <= tree.allocated <= 96
 
 
-def test_none_is_a_value_and_not_an_absence():
+def test_none_is_a_value_and_not_an_absence() -> None:
     tree = tree_of(b"tap")
     assert tree.insert(b"toad", None)
     assert not tree.try_insert(b"toad", 1)
@@ -400,9 +408,9 @@ def test_none_is_a_value_and_not_an_absence():
 
 
 @pytest.mark.parametrize("key", [None, "tap", 1, bytearray(b"tap")])
-def test_a_key_that_is_not_bytes_is_refused(key):
+def test_a_key_that_is_not_bytes_is_refused(key: Any) -> None:
     tree = tree_of(b"tap")
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: tree.insert(key, 1),
         lambda: tree.try_insert(key, 1),
         lambda: tree.remove(key),
@@ -419,7 +427,7 @@ def test_a_key_that_is_not_bytes_is_refused(key):
     assert list(tree.items()) == [(b"tap", "tap")]
 
 
-def test_an_absent_key_is_named_in_the_error():
+def test_an_absent_key_is_named_in_the_error() -> None:
     tree = tree_of(b"tap")
     for call in (tree.remove, tree.__getitem__, tree.__delitem__):
         with pytest.raises(KeyError, match="toad"):
@@ -427,19 +435,21 @@ def test_an_absent_key_is_named_in_the_error():
 
 
 class Value:
-    def __init__(self, on_death=lambda: None):
+    home: RaxMap
+
+    def __init__(self, on_death: Callable[[], None] = lambda: None) -> None:
         self.on_death = on_death
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.on_death()
 
 
 @pytest.mark.parametrize("part", ["remove", "insert", "clear"])
-def test_a_value_dies_only_when_the_tree_is_whole_and_may_use_it(part):
+def test_a_value_dies_only_when_the_tree_is_whole_and_may_use_it(part: str) -> None:
     tree = tree_of(b"tape", b"toad")
-    seen = []
+    seen: list[list[bytes]] = []
 
-    def on_death():
+    def on_death() -> None:
         tree[b"tax"] = "new"
         seen.append(list(tree))
 
@@ -456,7 +466,7 @@ def test_a_value_dies_only_when_the_tree_is_whole_and_may_use_it(part):
     assert_well_formed(tree)
 
 
-def test_values_live_as_long_as_they_are_in_the_tree():
+def test_values_live_as_long_as_they_are_in_the_tree() -> None:
     tree = RaxMap()
     values = {key: Value() for key in (b"tap", b"tape", b"toad")}
     alive = {key: weakref.ref(value) for key, value in values.items()}
@@ -472,7 +482,7 @@ def test_values_live_as_long_as_they_are_in_the_tree():
     assert alive[b"toad"]() is None
 
 
-def test_a_cycle_through_the_tree_is_collected():
+def test_a_cycle_through_the_tree_is_collected() -> None:
     tree = RaxMap()
     value = Value()
     value.home = tree
@@ -483,7 +493,7 @@ def test_a_cycle_through_the_tree_is_collected():
     assert alive() is None
 
 
-def test_the_picture_reads_as_its_keys_do():
+def test_the_picture_reads_as_its_keys_do() -> None:
     tree = tree_of(b"tap", b"tape", b"toad")
     assert tree.draw() == "\n".join(["[t] [ao]", "    ├─ a [p] ● [e] ●", '    └─ o "ad" ●'])
     assert RaxMap().draw() == ""
@@ -491,7 +501,7 @@ def test_the_picture_reads_as_its_keys_do():
     assert draw(tree_of(b'say "\\"').tree) == r'"say\x20\"\\\"" ●'
 
 
-def test_the_picture_of_stream_keys_shows_where_they_part():
+def test_the_picture_of_stream_keys_shows_where_they_part() -> None:
     tree = tree_of(stream_key(1), stream_key(1, 256), stream_key(1, 257))
     zeros = r"\x00" * 7 + r"\x01" + r"\x00" * 6
     margin = " " * (len(zeros) + 3)
@@ -504,7 +514,7 @@ def test_the_picture_of_stream_keys_shows_where_they_part():
     ]
 
 
-def test_the_shape_is_plain_data():
+def test_the_shape_is_plain_data() -> None:
     tree = tree_of(b"tap")
     tree[b"tapes"] = None
     leaf = {"kind": "leaf", "edges": b"", "is_key": True, "has_value": False, "children": []}

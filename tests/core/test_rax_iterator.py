@@ -1,9 +1,10 @@
 """An iterator of a radix tree steps as one over a sorted list would, while the tree changes under it."""
 
-import os
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -12,18 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from headrace.core.memory import fail_after, fail_never
 from headrace.core.rax_map import RaxMap
+from support.campaign import LONG
 
-LONG = os.environ.get("HEADRACE_LONG") == "1"
 
-
-def tree_of(*keys):
+def tree_of(*keys: bytes) -> RaxMap:
     tree = RaxMap()
     for key in keys:
         tree[key] = key.decode()
     return tree
 
 
-def nearest(ordered, op, key):
+def nearest(ordered: list[bytes], op: str, key: bytes) -> bytes | None:
     """The element that a seek finds in a sorted list of keys; None where there is none."""
     if op == "^":
         return ordered[0] if ordered else None
@@ -47,37 +47,37 @@ OPS = st.sampled_from(["^", "$", "=", ">", ">=", "<", "<="])
 
 class IteratorAndSortedList(RuleBasedStateMachine):
     @initialize(keys=st.lists(KEYS, max_size=25))
-    def fill(self, keys):
+    def fill(self, keys: list[bytes]) -> None:
         self.tree = RaxMap()
-        self.model = {}
+        self.model: dict[bytes, int | None] = {}
         for key in keys:
             self.tree[key] = self.model[key] = len(key)
         self.walk = self.tree.iterator()
-        self.current = None
+        self.current: bytes | None = None
         self.given = False
 
     @rule(op=OPS, key=KEYS)
-    def seek(self, op, key):
+    def seek(self, op: str, key: bytes) -> None:
         self.current = nearest(sorted(self.model), op, key)
         self.given = False
         assert self.walk.seek(op, key) == (self.current is not None)
 
     @precondition(lambda self: self.current is not None)
     @rule(op=OPS)
-    def seek_from_its_own_key(self, op):
+    def seek_from_its_own_key(self, op: str) -> None:
         self.seek(op, self.current)
 
     @rule(times=st.integers(1, 4))
-    def next(self, times):
+    def next(self, times: int) -> None:
         for _ in range(times):
             self.step(self.walk.next, ">")
 
     @rule(times=st.integers(1, 4))
-    def prev(self, times):
+    def prev(self, times: int) -> None:
         for _ in range(times):
             self.step(self.walk.prev, "<")
 
-    def step(self, call, direction):
+    def step(self, call: Callable[[], tuple[bytes, Any] | None], direction: str) -> None:
         if self.current is None:
             assert call() is None
             return
@@ -88,28 +88,30 @@ class IteratorAndSortedList(RuleBasedStateMachine):
         self.given = True
 
     @rule(key=KEYS, value=st.none() | st.integers(1, 9))
-    def insert(self, key, value):
+    def insert(self, key: bytes, value: int | None) -> None:
         self.tree[key] = self.model[key] = value
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
-    def remove(self, data):
+    def remove(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.model)))
         del self.tree[key], self.model[key]
 
     @precondition(lambda self: self.current in self.model)
     @rule()
-    def remove_the_current_key(self):
+    def remove_the_current_key(self) -> None:
+        assert self.current is not None
         del self.tree[self.current], self.model[self.current]
 
     @precondition(lambda self: self.current in self.model)
     @rule(value=st.none() | st.integers(10, 19))
-    def replace_the_current_value(self, value):
+    def replace_the_current_value(self, value: int | None) -> None:
+        assert self.current is not None
         self.tree[self.current] = self.model[self.current] = value
 
     @precondition(lambda self: len(self.model) > 20)
     @rule()
-    def clear(self):
+    def clear(self) -> None:
         self.tree.clear()
         self.model.clear()
 
@@ -127,7 +129,7 @@ SOUGHT = sorted({*TREE, *(key[:-1] for key in TREE), *(key + b"\x00" for key in 
 @pytest.mark.parametrize(
     "keys", [TREE, TREE[1:], TREE[:1], []], ids=["all", "no empty key", "only the empty key", "none"]
 )
-def test_a_seek_finds_the_nearest_element_and_the_first_step_gives_it(op, keys):
+def test_a_seek_finds_the_nearest_element_and_the_first_step_gives_it(op: str, keys: list[bytes]) -> None:
     walk = tree_of(*keys).iterator()
     for key in SOUGHT:
         for call in (walk.next, walk.prev):
@@ -136,16 +138,16 @@ def test_a_seek_finds_the_nearest_element_and_the_first_step_gives_it(op, keys):
             assert call() == (None if target is None else (target, target.decode()))
 
 
-def test_the_iterator_turns_round_at_any_element():
+def test_the_iterator_turns_round_at_any_element() -> None:
     walk = tree_of(*TREE).iterator()
     for place in range(1, len(TREE)):
         walk.seek("=", TREE[place])
-        assert walk.next()[0] == TREE[place]
-        assert walk.prev()[0] == TREE[place - 1]
-        assert walk.next()[0] == TREE[place]
+        assert walk.next() == (TREE[place], TREE[place].decode())
+        assert walk.prev() == (TREE[place - 1], TREE[place - 1].decode())
+        assert walk.next() == (TREE[place], TREE[place].decode())
 
 
-def test_the_end_keeps_the_key_and_stays_the_end_until_the_next_seek():
+def test_the_end_keeps_the_key_and_stays_the_end_until_the_next_seek() -> None:
     tree = tree_of(b"tap", b"toad")
     walk = tree.iterator()
     assert walk.next() is None
@@ -160,7 +162,7 @@ def test_the_end_keeps_the_key_and_stays_the_end_until_the_next_seek():
     assert walk.next() == (b"zoo", "zoo")
 
 
-def test_an_element_removed_after_the_seek_is_not_given():
+def test_an_element_removed_after_the_seek_is_not_given() -> None:
     tree = tree_of(b"tap", b"tape", b"toad")
     walk = tree.iterator()
     walk.seek("=", b"tape")
@@ -171,7 +173,7 @@ def test_an_element_removed_after_the_seek_is_not_given():
     assert walk.prev() == (b"tap", "tap")
 
 
-def test_every_element_may_be_removed_while_it_is_visited():
+def test_every_element_may_be_removed_while_it_is_visited() -> None:
     tree = tree_of(*TREE)
     seen = []
     for key in tree:
@@ -181,25 +183,25 @@ def test_every_element_may_be_removed_while_it_is_visited():
     assert len(tree) == 0
 
 
-def test_the_iterator_keeps_its_tree_alive():
+def test_the_iterator_keeps_its_tree_alive() -> None:
     walk = tree_of(b"tap").iterator()
     walk.seek("^")
     assert walk.next() == (b"tap", "tap")
 
 
 @pytest.mark.parametrize("op", ["", "==", "=>", "<<", ">=x", "^=", "é", ">\x00"])
-def test_an_unknown_seek_is_refused_in_a_sentence(op):
+def test_an_unknown_seek_is_refused_in_a_sentence(op: str) -> None:
     with pytest.raises(ValueError, match="a seek is one of"):
         tree_of(b"tap").iterator().seek(op, b"tap")
 
 
 @pytest.mark.parametrize(("op", "key"), [(None, b""), (b"=", b""), ("=", "tap"), ("=", None)])
-def test_a_seek_with_other_types_is_refused(op, key):
+def test_a_seek_with_other_types_is_refused(op: str, key: bytes) -> None:
     with pytest.raises(TypeError):
         tree_of(b"tap").iterator().seek(op, key)
 
 
-def test_an_iterator_short_of_memory_raises_and_works_again_after_a_seek():
+def test_an_iterator_short_of_memory_raises_and_works_again_after_a_seek() -> None:
     deep = [b"ab" * size for size in range(40)]
     tree = tree_of(*deep)
     refused = 0
@@ -213,7 +215,7 @@ def test_an_iterator_short_of_memory_raises_and_works_again_after_a_seek():
             refused += 1
             assert walk.next() is None
             assert walk.seek("$")
-            assert walk.next()[0] == deep[-1]
+            assert walk.next() == (deep[-1], deep[-1].decode())
         else:
             assert found
             break

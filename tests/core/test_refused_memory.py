@@ -4,6 +4,7 @@ Each operation is done with its first allocation refused, then with its second, 
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -164,6 +165,10 @@ def test_a_refused_allocation_changes_nothing(name: str) -> None:
     assert needed > 0 or name in MAY_NEED_NONE
 
 
+def on_the_group(operate: Callable[[Group], object]) -> Callable[[Stream], object]:
+    return lambda stream: operate(group_of(stream))
+
+
 def test_a_refused_allocation_leaves_no_new_consumer_behind() -> None:
     operations: list[Callable[[Group], object]] = [
         lambda group: group.read_new(b"new", 500, 1),
@@ -172,9 +177,7 @@ def test_a_refused_allocation_leaves_no_new_consumer_behind() -> None:
         lambda group: group.read_stale(b"new", 0, 500, 1),
     ]
     for operate in operations:
-        needed = refusals_survived(
-            lambda: stream_with(3, read=2), lambda stream, operate=operate: operate(group_of(stream))
-        )
+        needed = refusals_survived(lambda: stream_with(3, read=2), on_the_group(operate))
         assert needed > 0
 
 
@@ -186,9 +189,7 @@ def test_a_refused_allocation_leaves_no_trace_of_the_attempt() -> None:
         lambda group: group.read_stale(b"b", 0, 700, 1),
     ]
     for operate in operations:
-        needed = refusals_survived(
-            lambda: stream_with(3, read=2), lambda stream, operate=operate: operate(group_of(stream))
-        )
+        needed = refusals_survived(lambda: stream_with(3, read=2), on_the_group(operate))
         assert needed > 0
 
 
@@ -212,7 +213,7 @@ def with_dead(dead: int, value: bytes) -> Stream:
 )
 def test_a_counter_of_the_dead_that_cannot_grow_wide_stays_as_it_was(operate: Callable[[Stream], object]) -> None:
     # The heap rounds blocks up, so that only some of these nodes lack the byte.
-    needed = [refusals_survived(lambda size=size: with_dead(127, bytes(size)), operate) for size in range(16)]
+    needed = [refusals_survived(partial(with_dead, 127, bytes(size)), operate) for size in range(16)]
     assert any(needed)
 
 

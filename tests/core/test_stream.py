@@ -1,6 +1,8 @@
 """What a stream promises, claim by claim; that it keeps its promises in any order is for the walk and the machine."""
 
 import random
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from headrace.core.errors import (
     StreamExhausted,
     StreamIDTooSmall,
 )
+from headrace.core.group import Verdict
 from headrace.core.stream import Fate, Policy, Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.formats.stream_value import dump_stream
@@ -149,7 +152,7 @@ def test_an_id_may_be_written_in_three_ways_wherever_ids_are_taken(id: StreamID 
     group = fresh().group(b"g")
     assert group is not None
     assert group.claim(b"d", [id], 0, 2) == [StreamID(1, 0)]
-    assert group.release_ids([id], 1) == 1
+    assert group.release_ids([id], Verdict.FAIL) == 1
     assert group.acknowledge([id]) == 1
 
 
@@ -378,7 +381,7 @@ def busy() -> Stream:
     stream = stream_of("1-0", "2-0", "3-0", "4-0", limits=NodeLimits(0, 2))
     group = stream.create_group(b"g")
     group.read_new(b"c", 1, 3)
-    group.release_ids(["1-0"], 1)
+    group.release_ids(["1-0"], Verdict.FAIL)
     stream.delete(["3-0"])
     return stream
 
@@ -406,7 +409,7 @@ def test_an_id_that_is_no_id_is_refused(busy: Stream) -> None:
             lambda bad=bad: group.acknowledge(["1-0", bad]),
             lambda bad=bad: group.claim(b"new", ["1-0", bad], 0, 9),
             lambda bad=bad: group.auto_claim(b"new", 0, bad, 9),
-            lambda bad=bad: group.release_ids(["2-0", bad], 1),
+            lambda bad=bad: group.release_ids(["2-0", bad], Verdict.FAIL),
             lambda bad=bad: group.read_history(b"new", bad, 9),
         )
 
@@ -431,7 +434,8 @@ def test_nothing_follows_the_greatest_id(busy: Stream) -> None:
 
 
 def test_fields_that_are_not_pairs_are_refused(busy: Stream) -> None:
-    refused(busy, InvalidFields, *(lambda fields=fields: busy.append(fields) for fields in ((), [], {}, (b"f",))))
+    nothing: tuple[Any, ...] = ((), [], {}, (b"f",))
+    refused(busy, InvalidFields, *(partial(busy.append, fields) for fields in nothing))
 
 
 def test_fields_that_are_not_bytes_are_refused(busy: Stream) -> None:
@@ -441,7 +445,11 @@ def test_fields_that_are_not_bytes_are_refused(busy: Stream) -> None:
 
 
 def test_an_id_of_another_type_is_refused(busy: Stream) -> None:
-    refused(busy, TypeError, lambda: busy.append(FV, 5), lambda: busy.get((1, 0)), lambda: busy.delete([None]))
+    other: Any
+    for other in (5, (1, 0), None):
+        refused(
+            busy, TypeError, *(partial(busy.append, FV, other), partial(busy.get, other), partial(busy.delete, [other]))
+        )
 
 
 def test_an_entry_beyond_2_to_the_30_bytes_is_refused(busy: Stream) -> None:

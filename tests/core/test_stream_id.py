@@ -3,6 +3,7 @@
 import copy
 import pickle
 import random
+from typing import Any
 
 import pytest
 import redis
@@ -211,7 +212,7 @@ def test_an_exclusive_bound_is_read_strictly(text: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 5, 1.5, bytearray(b"1-1"), [b"1-1"], StreamID(1, 1)])
-def test_the_text_of_an_id_is_str_or_bytes(wrong: object) -> None:
+def test_the_text_of_an_id_is_str_or_bytes(wrong: Any) -> None:
     for read in (StreamID.parse, parse_lax, parse_range_start, parse_range_end):
         with pytest.raises(TypeError):
             read(wrong)
@@ -293,7 +294,7 @@ def test_an_id_equals_only_an_id() -> None:
         for compare in ("__lt__", "__le__", "__gt__", "__ge__"):
             assert getattr(id, compare)(other) is NotImplemented
     with pytest.raises(TypeError):
-        id < (1, 2)  # noqa: B015 - it is the comparison that raises
+        id < (1, 2)  # type: ignore[operator] # noqa: B015 - it is the comparison that raises
 
 
 # --- an immutable value ----------------------------------------------------------------------------------------
@@ -336,7 +337,7 @@ def test_an_id_is_not_made_of_numbers_out_of_range(ms: int, seq: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["1", b"1", 1.5, None])
-def test_an_id_is_made_of_numbers(wrong: object) -> None:
+def test_an_id_is_made_of_numbers(wrong: Any) -> None:
     with pytest.raises(TypeError):
         StreamID(wrong)
     with pytest.raises(TypeError):
@@ -477,7 +478,8 @@ def answers(server: redis.Redis, calls: list[tuple[object, ...]]) -> list[object
     pipeline = server.pipeline(transaction=False)
     for call in calls:
         pipeline.execute_command(*call)
-    return pipeline.execute(raise_on_error=False)
+    replies: list[object] = pipeline.execute(raise_on_error=False)
+    return replies
 
 
 def kind_of(error: Exception) -> str:

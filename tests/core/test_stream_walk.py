@@ -10,10 +10,10 @@ import pytest
 
 from headrace.core.group import Verdict
 from headrace.core.stream import Policy
+from support.campaign import LONG
 from support.stream_model import GREATEST, ID, MOST, ZERO
 from support.stream_twins import Twins
 
-LONG = os.environ.get("HEADRACE_LONG") == "1"
 SEED = os.environ.get("HEADRACE_SEED")
 STRETCHES = 5000 if LONG else 60
 STEPS = 400
@@ -24,8 +24,25 @@ DELIVERIES = (None, None, None, 0, 1, 7, 2**32 - 3, 2**32 - 2, 2**32 - 1, MOST -
 # (max_bytes, max_entries): nodes of one entry, of a few, of hundreds (whose counters grow wide), and the defaults.
 LIMITS = ((4096, 100), (1, 0), (120, 0), (0, 3), (300, 5), (0, 300), (100_000, 0))
 NAMES = (b"f", b"field", b"7", b"-1", b"x" * 70)
-VALUES = (b"", b"v", b"0", b"-0", b"007", b"127", b"128", b"-4097", b"40000", b"9999999", b"2147483648")
-VALUES += (b"9223372036854775807", b"9223372036854775808", b"y" * 63, b"y" * 64, b"y" * 128, b"y" * 4096)
+VALUES = (
+    b"",
+    b"v",
+    b"0",
+    b"-0",
+    b"007",
+    b"127",
+    b"128",
+    b"-4097",
+    b"40000",
+    b"9999999",
+    b"2147483648",
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"y" * 63,
+    b"y" * 64,
+    b"y" * 128,
+    b"y" * 4096,
+)
 
 
 class RandomWalk:

@@ -9,8 +9,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ class Worker(threading.Thread):
     def __init__(self, loop: Callable[["Worker"], Any]) -> None:
         super().__init__(daemon=True)
         self._loop = loop
-        self.handled: list[str] = []
+        self.handled: list[Any] = []
         self.error: BaseException | None = None
         self.start()
 
@@ -48,6 +50,14 @@ class Worker(threading.Thread):
 
     def handle(self, message: Message) -> None:
         self.handled.append(message["n"])
+
+    def handle_all(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.handle(message)
+
+    def has_handled(self, count: int) -> bool:
+        """Whether it has handled so many, or has ended, which the test then sees."""
+        return len(self.handled) == count or not self.is_alive()
 
     def end(self) -> None:
         self.join(PATIENCE_S)
@@ -96,7 +106,7 @@ def test_a_loop_goes_on_when_the_queue_was_empty(db: Database, loop: Any, prefet
         await_that(lambda: blocked(db) == 1 or not worker.is_alive())
         assert group.pending() == []
         stream.add(n=n)
-        await_that(lambda n=n: len(worker.handled) == n + 1 or not worker.is_alive())
+        await_that(partial(worker.has_handled, n + 1))
     await_that(lambda: blocked(db) == 1)
     assert worker.handled == [str(n) for n in range(20)]
     assert (group.pending(), group.lag) == ([], 0)
@@ -234,7 +244,7 @@ def test_a_pause_keeps_a_loop_waiting_and_loses_no_acknowledgement(db: Database)
     assert next(messages)["n"] == "0"
     client = db.redis()
     client.client_pause(60_000, all=False)
-    worker = Worker(lambda worker: [worker.handle(message) for message in messages])
+    worker = Worker(lambda worker: worker.handle_all(messages))
     time.sleep(0.05)
     assert (worker.handled, len(group.pending())) == ([], 1)
     client.client_unpause()
@@ -249,7 +259,7 @@ def test_commands_that_wait_do_not_disturb_those_of_other_threads(db: Database) 
     ]
     loops = [Worker(consume(stream.group("g").consumer(f"c{n}"))) for n in range(3)]
     tail = stream.tail()
-    tailing = Worker(lambda worker: [worker.handle(next(tail)) for _ in range(50)])
+    tailing = Worker(lambda worker: worker.handle_all(islice(tail, 50)))
     await_that(lambda: blocked(db) == 7)
     for n in range(50):
         before = stream.last_id
@@ -305,7 +315,7 @@ def test_rows_before_one_that_is_refused_are_on_disk_and_no_connection_is_left(t
             with pytest.raises(LookupError):
                 stream.add_many(rows())
             with pytest.raises(TypeError):
-                stream.add_many([*({"n": n} for n in range(1000)), {"n": None}])
+                stream.add_many([*({"n": n} for n in range(1000)), {"n": None}])  # type: ignore[list-item]
             with pytest.raises(LookupError):
                 asyncio.run(stream.aadd_many(rows()))
         assert len(stream) == 60_001

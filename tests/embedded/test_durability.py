@@ -397,7 +397,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 
 def test_ctrl_c_waits_until_the_command_is_over(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, tmp_path, "60" if LONG else "1.5"]
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), "60" if LONG else "1.5"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert ended.returncode == 0, ended.stderr
     counts, picture, restored = ended.stdout.splitlines()

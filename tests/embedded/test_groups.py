@@ -114,7 +114,7 @@ def test_a_group_begins_where_it_is_told_and_is_made_once(stream: Stream) -> Non
     assert stream.group("late", "0").lag == 0
     assert [message["n"] for message in stream.group("behind").consumer("c", timeout=0)] == ["3", "4"]
     group = stream.group("late")
-    group.position = "4-0"  # type: ignore[assignment]
+    group.position = "4-0"
     assert group.position == StreamID(4)
     assert [message["n"] for message in group.consumer("c", timeout=0)] == ["4"]
     assert stream.groups() == ["behind", "late"]

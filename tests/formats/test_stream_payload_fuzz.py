@@ -347,7 +347,8 @@ def change_element(dice: random.Random, listpack: Listpack) -> None:
         case 1:
             listpack.insert(at, dice.choice([0, 1, 2, 3, 5, b"x", value]))
         case 2:
-            listpack[at] = dice.choice([0, 1, 2, 3, -1, 127, 128, 2**62, 2**63 - 1, -(2**63), b"", b"text"])
+            others: list[int | bytes] = [0, 1, 2, 3, -1, 127, 128, 2**62, 2**63 - 1, -(2**63), b"", b"text"]
+            listpack[at] = dice.choice(others)
         case _:
             nearby = value + dice.choice([-2, -1, 1, 2, 128]) if isinstance(value, int) else value + b"!"
             listpack[at] = max(-(2**63), min(nearby, 2**63 - 1)) if isinstance(nearby, int) else nearby
@@ -427,32 +428,32 @@ def check_dumps(dice: random.Random, stream: Stream) -> None:
     assert dump_stream(stream.copy(), "8.8") == payload
 
 
-def use_groups(dice: random.Random, stream: Stream) -> None:
-    for group in stream.group_list():
-        held = [record[0] for record in group.pending_records()]
-        some = dice.sample(held, min(len(held), 5))
-        now = dice.choice([NOW, 0, 2**62])
-        known = [consumer.name for consumer in group.consumer_list()]
-        name = dice.choice([*known, b"newcomer"])
-        actions: list[Callable[[], object]] = [
-            lambda group=group, name=name, now=now: group.read_new(name, now, dice.choice([0, 1, 3])),
-            lambda group=group, name=name, now=now: group.read_history(name, MIN_ID, now),
-            lambda group=group, name=name, now=now: group.read_stale(name, dice.choice([0, 10, 2**62]), now),
-            lambda group=group, name=name, now=now, some=some: group.claim(name, some, dice.choice([0, 10]), now),
-            lambda group=group, name=name, now=now: group.auto_claim(name, dice.choice([0, 10]), MIN_ID, now, 3),
-            lambda group=group, some=some: group.release_ids(some[:2], dice.choice(list(Verdict))),
-            lambda group=group, some=some: group.acknowledge(some[1:3]),
-            lambda group=group, name=name: group.delete_consumer(name),
-        ]
-        for action in dice.sample(actions, 4):
-            action()
-        check_group(group)
+def use_group(dice: random.Random, group: Group) -> None:
+    held = [record[0] for record in group.pending_records()]
+    some = dice.sample(held, min(len(held), 5))
+    now = dice.choice([NOW, 0, 2**62])
+    known = [consumer.name for consumer in group.consumer_list()]
+    name = dice.choice([*known, b"newcomer"])
+    actions: list[Callable[[], object]] = [
+        lambda: group.read_new(name, now, dice.choice([0, 1, 3])),
+        lambda: group.read_history(name, MIN_ID, now),
+        lambda: group.read_stale(name, dice.choice([0, 10, 2**62]), now),
+        lambda: group.claim(name, some, dice.choice([0, 10]), now),
+        lambda: group.auto_claim(name, dice.choice([0, 10]), MIN_ID, now, 3),
+        lambda: group.release_ids(some[:2], dice.choice(list(Verdict))),
+        lambda: group.acknowledge(some[1:3]),
+        lambda: group.delete_consumer(name),
+    ]
+    for action in dice.sample(actions, 4):
+        action()
+    check_group(group)
 
 
 def use(dice: random.Random, stream: Stream) -> None:
     """Everything that changes a stream, then another look."""
     ids = check(stream)
-    use_groups(dice, stream)
+    for group in stream.group_list():
+        use_group(dice, group)
     some = dice.sample(ids, min(len(ids), 4))
     stream.delete_with(some, dice.choice(list(Policy)))
     check_entries(stream)
@@ -591,6 +592,6 @@ def test_refusals_have_one_cause_and_say_it(specimens: list[Specimen]) -> None:
         except CorruptPayload as error:
             refusals.append(error)
     assert len(refusals) > 500
-    for error in refusals:
-        assert str(error)
-        assert error.__cause__ is None or isinstance(error.__cause__, HeadraceError)
+    for refusal in refusals:
+        assert str(refusal)
+        assert refusal.__cause__ is None or isinstance(refusal.__cause__, HeadraceError)

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -67,7 +68,7 @@ def test_two_workers_of_a_group_share_the_jobs(server: ServerProcess, streams: r
 
 
 def test_questions_are_answered(server: ServerProcess, streams: redis.Redis, tmp_path: Path) -> None:
-    async def ask() -> list[int]:
+    async def ask() -> list[Any]:
         async with RedisBroker(f"redis://127.0.0.1:{server.port}") as broker:
             replies = [
                 await broker.request(1, "questions", timeout=20),

@@ -27,7 +27,7 @@ def test_a_lock_whose_holder_was_killed_is_taken_by_another(
 
 def test_listeners_come_and_go(server: ServerProcess, client: redis.Redis, tmp_path: Path) -> None:
     def is_heard(by: int) -> bool:
-        return client.pubsub_numsub("news") == [("news", by)] and client.pubsub_numpat() == (1 if by else 0)
+        return bool(client.pubsub_numsub("news") == [("news", by)] and client.pubsub_numpat() == (1 if by else 0))
 
     with start(server, tmp_path, "listen", "first") as first:
         await_that(lambda: is_heard(1), "somebody listens")

@@ -5,6 +5,7 @@ import socket
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from headrace.protocol.request import RequestParser
 from support.in_process import InProcess
@@ -103,7 +104,8 @@ def test_a_client_is_freed_when_it_disconnects_without_a_collection() -> None:
         for _ in range(50):
             client = engine.connect()
             client.run("XREAD", "BLOCK", 100_000, "STREAMS", "s", "$")
-            client.client.channel.client = client.client  # as a connection knows it
+            channel: Any = client.client.channel
+            channel.client = client.client  # as a connection knows it
             engine.engine.disconnect(client.client)
             del client
             engine.engine.flush_clients()

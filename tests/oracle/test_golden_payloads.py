@@ -253,6 +253,7 @@ def test_every_generation_loads_by_its_rules(type_byte: int, version: int) -> No
         assert reads == {b"amid": 69, b"behind": None, b"done": None, b"first": None}
 
     done = stream.group(b"done")
+    assert done is not None
     times = (1_700_000_000_000, 1_700_000_000_001)
     assert done.pending_records() == [(StreamID(5), b"alice", times[0], 1), (StreamID(7), b"alice", times[1], 200)]
     [alice] = done.consumer_list()
@@ -270,9 +271,12 @@ def test_every_generation_loads_by_its_rules(type_byte: int, version: int) -> No
 
 def test_the_released_zone_of_type_27_loads() -> None:
     done = restore_stream(payload_of(27, 14, released=True)).group(b"done")
+    assert done is not None
     assert done.released_count == 1
     assert done.delivery_order() == [(StreamID(7), None, 0, 200), (StreamID(5), b"alice", 1_700_000_000_000, 1)]
-    assert done.consumer(b"alice").pending_ids() == [StreamID(5)]
+    alice = done.consumer(b"alice")
+    assert alice is not None
+    assert alice.pending_ids() == [StreamID(5)]
 
 
 @pytest.mark.parametrize(("type_byte", "version"), GENERATIONS[1:])

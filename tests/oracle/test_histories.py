@@ -114,8 +114,9 @@ class Comparison:
         """Tell 7.0.15 what later versions would have done by themselves."""
         added = self.stream.entries_added
         for group in self.theirs.above(added):
-            last = self.stream.group(group).last_delivered_id
-            self.server(b"XGROUP", b"SETID", KEY, group, bytes(last), b"ENTRIESREAD", b"%d" % added)
+            ahead = self.stream.group(group)
+            assert ahead is not None
+            self.server(b"XGROUP", b"SETID", KEY, group, bytes(ahead.last_delivered_id), b"ENTRIESREAD", b"%d" % added)
             self.theirs.read[group] = added
         for group in self.ours.above(added):
             self.ours.read[group] = added
@@ -136,7 +137,7 @@ class Comparison:
         assert self.server(b"XREVRANGE", KEY, b"+", b"-") == entries[::-1]
         assert [[bytes(entry_id), fields] for entry_id, fields in self.stream.range(reverse=True)] == entries[::-1]
         if entries:
-            self.compare_ranges([entry_id for entry_id, _ in entries])
+            self.compare_ranges([bytes(entry_id) for entry_id, _ in self.stream.range()])
 
         theirs = read_reply(self.server(b"XINFO", b"STREAM", KEY, b"FULL", b"COUNT", b"0"))
         ours = fields_of(describe(self.stream), theirs)

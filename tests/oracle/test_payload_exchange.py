@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from headrace.core.group import Verdict
+from headrace.core.group import Group, Verdict
 from headrace.core.listpack import Listpack
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
@@ -128,11 +128,17 @@ def busy_stream() -> Stream:
     return stream
 
 
+def group_of(stream: Stream) -> Group:
+    group = stream.group(b"g")
+    assert group is not None
+    return group
+
+
 @pytest.mark.parametrize("form", NEWER_FORMS)
 def test_newer_forms_are_refused_by_7_0_and_come_back_here(server: Server, form: str) -> None:
     stream = busy_stream()
     if form == "8.8":
-        stream.group(b"g").release_ids([b"3-0", b"1-0"], Verdict.FAIL)
+        group_of(stream).release_ids([b"3-0", b"1-0"], Verdict.FAIL)
     written = dump_stream(stream, form)
     with pytest.raises(redis.ResponseError, match="DUMP payload version or checksum are wrong"):
         server(b"RESTORE", KEY, b"0", written)
@@ -149,16 +155,18 @@ def test_newer_forms_are_refused_by_7_0_and_come_back_here(server: Server, form:
 @pytest.mark.parametrize("name_is_taken", [False, True])
 def test_no_released_record_is_lost_in_forms_that_know_none(server: Server, form: str, name_is_taken: bool) -> None:
     stream = busy_stream()
-    group = stream.group(b"g")
+    group = group_of(stream)
     if name_is_taken:
         group.claim(FOSTER_CONSUMER, [b"2-0", b"30-0"], 0, 5_000)
     released = [b"25-0", b"1-0", b"9-0", b"40-0"]
     assert group.release_ids(released, Verdict.SILENT, deliveries=6) == 4
     written = dump_stream(stream, form)
-    reloaded = restore_stream(written).group(b"g")
+    reloaded = group_of(restore_stream(written))
     kept = [(entry_id, deliveries) for entry_id, _, _, deliveries in group.pending_records()]
     assert [(entry_id, deliveries) for entry_id, _, _, deliveries in reloaded.pending_records()] == kept
-    fostered = {bytes(entry_id) for entry_id in reloaded.consumer(FOSTER_CONSUMER).pending_ids()}
+    foster = reloaded.consumer(FOSTER_CONSUMER)
+    assert foster is not None
+    fostered = {bytes(entry_id) for entry_id in foster.pending_ids()}
     assert fostered == {*released, *([b"2-0", b"30-0"] if name_is_taken else [])}
     assert reloaded.released_count == 0
 

@@ -162,7 +162,9 @@ def test_we_load_the_file_that_redis_saves_of_it(redis_server: redis.Redis, comp
     assert {at: held.expires_ms for at, held in loaded.items()} == {(key.db, key.name): key.expires_ms for key in keys}
     for key in keys:
         if isinstance(key.value, Stream):  # 7.0 knows no active times: they become the seen times
-            ours, theirs = describe(key.value), describe(loaded[key.db, key.name].value)
+            value = loaded[key.db, key.name].value
+            assert isinstance(value, Stream)
+            ours, theirs = describe(key.value), describe(value)
             for group in (*ours[b"groups"], *theirs[b"groups"]):
                 for consumer in group[b"consumers"]:
                     del consumer[b"active-time"]

@@ -63,8 +63,8 @@ def test_trimming_keeps_what_a_group_has_not_settled(
     add(headrace_server, "free", range(50, 60))
     done = archive_streams(spark, "*", lake, url=url, trim="archived")
     assert (done.entries, done.trimmed) == (10, {"pending": 40, "unread": 30, "free": 10})
-    for key in (b"pending", b"unread", b"free"):
-        assert archived(spark, lake, key) == list(range(60 if key == b"free" else 50))
+    for key in ("pending", "unread", "free"):
+        assert archived(spark, lake, key.encode()) == list(range(60 if key == "free" else 50))
 
 
 def test_a_run_that_goes_on_trims_behind_itself_and_nothing_that_is_not_archived(

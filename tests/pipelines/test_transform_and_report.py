@@ -3,6 +3,7 @@
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -13,7 +14,7 @@ from headrace.pipelines.report.report import report_streams
 from headrace.pipelines.transform import transform_streams
 from support.spark.frames import rows, url_of
 
-READINGS = {"streams": {"readings": "sensor:*"}, "schemas": {"readings": "device string, temp double"}}
+READINGS: dict[str, Any] = {"streams": {"readings": "sensor:*"}, "schemas": {"readings": "device string, temp double"}}
 
 
 def add_readings(server: redis.Redis, count: int) -> None:

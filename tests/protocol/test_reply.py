@@ -159,14 +159,14 @@ def write_tree(writer: ReplyWriter, tree: Any, deferred: Callable[[], bool]) -> 
             for element in tree:
                 write_tree(writer, element, deferred)
         case tuple():
-            mark = writer.defer() if deferred() else None
-            if mark is None:
+            later = writer.defer() if deferred() else None
+            if later is None:
                 writer.map(len(tree))
             for key, value in tree:
                 write_tree(writer, key, deferred)
                 write_tree(writer, value, deferred)
-            if mark is not None:
-                writer.settle_map(mark, len(tree))
+            if later is not None:
+                writer.settle_map(later, len(tree))
 
 
 def model(tree: Any, protocol: int) -> bytes:
@@ -406,7 +406,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     cython_compiler.compile(str(source), language_level=3, include_path=[include])
     library = source.with_suffix(".so")
     headers = sysconfig.get_paths()["include"]
-    command = ["cc", "-shared", "-fPIC", "-O0", "-w", f"-I{headers}", source.with_suffix(".c"), "-o", library]
+    command = ["cc", "-shared", "-fPIC", "-O0", "-w", f"-I{headers}", str(source.with_suffix(".c")), "-o", str(library)]
     subprocess.run(command, check=True)
     spec = importlib.util.spec_from_file_location("reply_probe", library)
     assert spec

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,16 @@ def test_a_save_point_saves_by_itself(tmp_path: Path) -> None:
         assert client.xlen("s") == 2
 
 
+def has_rewritten(client: redis.Redis, times: int) -> bool:
+    return bool(persistence(client)["aof_rewrites"] == times)
+
+
 def test_without_append_only_files_a_rewrite_makes_them_of_the_data_of_now(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--appendonly", "no") as server, server.client() as client:
         for number in (1, 2):
             client.xadd("s", {"f": "v"}, id=f"{number}-1")
             assert client.bgrewriteaof() is True
-            await_that(lambda number=number: persistence(client)["aof_rewrites"] == number)
+            await_that(partial(has_rewritten, client, number))
         client.xadd("s", {"f": "v"}, id="3-1")
         names = {path.name for path in (tmp_path / "appendonlydir").iterdir()}
         assert names == {"appendonly.aof.2.base.rdb", "appendonly.aof.2.incr.aof", "appendonly.aof.manifest"}

@@ -8,7 +8,7 @@ the times and numbers of their deliveries, expiries, and the values of other typ
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,14 @@ def _stream(client: redis.Redis, key: bytes) -> dict[str, Any]:
     return {"entries": full[b"entries"], "groups": groups, **{name.decode(): full[name] for name in names}}
 
 
+READERS: dict[bytes, Callable[[redis.Redis, bytes], Any]] = {
+    b"stream": _stream,
+    b"string": lambda client, key: client.execute_command("GET", key),
+    b"list": lambda client, key: client.execute_command("LRANGE", key, 0, -1),
+    b"set": lambda client, key: sorted(client.execute_command("SMEMBERS", key)),
+}
+
+
 def everything(port: int) -> dict[tuple[int, bytes], Any]:
     """All keys of all databases, and what is in them."""
     found: dict[tuple[int, bytes], Any] = {}
@@ -126,13 +134,7 @@ def everything(port: int) -> dict[tuple[int, bytes], Any]:
             client.response_callbacks.clear()
             for key in sorted(client.execute_command("KEYS", "*")):
                 kind = client.execute_command("TYPE", key)
-                value = {
-                    b"stream": lambda client=client, key=key: _stream(client, key),
-                    b"string": lambda client=client, key=key: client.execute_command("GET", key),
-                    b"list": lambda client=client, key=key: client.execute_command("LRANGE", key, 0, -1),
-                    b"set": lambda client=client, key=key: sorted(client.execute_command("SMEMBERS", key)),
-                }[kind]()
-                found[number, key] = (kind, client.execute_command("PEXPIRETIME", key), value)
+                found[number, key] = (kind, client.execute_command("PEXPIRETIME", key), READERS[kind](client, key))
     return found
 
 
@@ -151,9 +153,9 @@ def assert_same(ours: dict[tuple[int, bytes], Any], theirs: dict[tuple[int, byte
 
 def redis_accepts(directory: Path, *, aof: bool) -> None:
     """Have Redis's own tools look at every file."""
-    checks = [["redis-check-rdb", path] for path in directory.rglob("*.rdb")]
+    checks = [["redis-check-rdb", str(path)] for path in directory.rglob("*.rdb")]
     if aof:
-        checks.append(["redis-check-aof", directory / "appendonlydir" / "appendonly.aof.manifest"])
+        checks.append(["redis-check-aof", str(directory / "appendonlydir" / "appendonly.aof.manifest")])
     assert checks
     for check in checks:
         ended = subprocess.run(check, capture_output=True, check=False, timeout=60)

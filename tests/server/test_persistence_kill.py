@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_what_was_acknowledged_survives_kill_after_kill(tmp_path: Path) -> None:
         with ServerProcess(tmp_path) as server:
             with server.client() as client:
                 load.check(client) if number else load.prepare(client)
-            with load.running(lambda server=server: connect(server)):
+            with load.running(partial(connect, server)):
                 time.sleep(chance.uniform(0.1, 0.35))
                 kill(server)
         counts.append(load.acknowledged)

@@ -105,7 +105,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(
     # As Debian's unit starts it; whom systemd watches stays in the foreground.
     flags = ("--supervised", "systemd", "--daemonize", "yes")
     with notify_socket(monkeypatch, address) as systemd, ServerProcess(tmp_path, *flags) as server:
-        said = []
+        said: list[str] = []
         while not said or "READY=1" not in said[-1]:
             said.append(systemd.recv(1000).decode())
         assert said[-1] == "STATUS=Ready to accept connections\nREADY=1"

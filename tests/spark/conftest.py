@@ -38,7 +38,7 @@ def server(request: pytest.FixtureRequest) -> redis.Redis:
 def source(spark: "SparkSession", server: redis.Redis) -> Callable[..., "DataFrameReader"]:
     """Return a reader of the server's streams, with options."""
 
-    def reader(**options: object) -> "DataFrameReader":
+    def reader(**options: str | int | bool) -> "DataFrameReader":
         return spark.read.format("headrace").option("url", url_of(server)).options(**options)
 
     return reader

@@ -58,7 +58,7 @@ class Guarded(ServerProcess):
 @pytest.fixture
 def guarded(tmp_path: Path, certificate: Path) -> Iterator[Guarded]:
     with Guarded(tmp_path, certificate) as server:
-        yield server  # type: ignore[misc]
+        yield server
 
 
 def copy(spark: SparkSession, url: str, keys: str = "in") -> DataFrame:

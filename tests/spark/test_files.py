@@ -30,7 +30,7 @@ def fill(server: redis.Redis) -> list[tuple[object, ...]]:
     return [(key.decode(), id.decode(), int(entry[b"n"])) for key in keys for id, entry in server.xrange(key)]
 
 
-def read(spark: SparkSession, path: object, **options: object) -> list[tuple[object, ...]]:
+def read(spark: SparkSession, path: object, **options: str | int | bool) -> list[tuple[object, ...]]:
     frame = spark.read.format("headrace").options(path=str(path), minPartitions=3, **options).schema(SCHEMA).load()
     assert frame.rdd.getNumPartitions() >= 3
     return rows(frame)

@@ -1,6 +1,7 @@
 """A stream that was deleted and made anew is read from its beginning, and what was deleted unread is said."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def test_what_a_stream_goes_through_in_one_life_makes_it_no_other(server: redis.
     put(server, *range(1, 11))
     query = Query(server)
     assert len(query.batch()) == 10
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: server.xdel("s", "10-0"),
         lambda: server.xdel("s", "1-0", "5-0"),
         lambda: server.xtrim("s", minid="4-0", approximate=False),
@@ -298,8 +299,8 @@ def test_whatever_happens_every_entry_is_read_once_or_was_deleted_unread(
             query.options["maxEntriesPerTrigger"] = str(number)
             query.reader._options = read_options(query.options, streaming=True)
             found = query.batch()
-            held = {id: fields[b"life"] for id, fields in server.xrange("s")}
-            read += [(int(held[id.encode()]), id) for _, id in found]
+            lives = {id: fields[b"life"] for id, fields in server.xrange("s")}
+            read += [(int(lives[id.encode()]), id) for _, id in found]
         elif action == "trim":
             server.xtrim("s", number, approximate=False)
             removed |= held - {(life, id.decode()) for id, _ in server.xrange("s")}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import redis
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import SourceProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 from support.spark.frames import rows, url_of
 from support.spark.queries import run_to_the_end, start_running
@@ -107,5 +107,5 @@ def until(query: StreamingQuery, spark: SparkSession, table: str, count: int) ->
             raise AssertionError(str(query.exception()))
         if spark.table(table).count() >= count:
             return
-        query.awaitTermination(0.2)
+        query.awaitTermination(0.2)  # type: ignore[arg-type]  # which takes parts of a second
     pytest.fail(f"{spark.table(table).count()} rows after 40 s, expected {count}")

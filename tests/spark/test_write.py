@@ -16,7 +16,7 @@ from support.spark.queries import run_to_the_end
 Source = Callable[..., DataFrameReader]
 
 
-def sink(frame: DataFrame, server: redis.Redis, **options: object) -> DataFrameWriter:
+def sink(frame: DataFrame, server: redis.Redis, **options: str | int | bool) -> DataFrameWriter:
     return frame.write.format("headrace").mode("append").option("url", url_of(server)).options(**options)
 
 

@@ -154,7 +154,11 @@ def test_nothing_to_check_is_one_sentence(tmp_path: Path) -> None:
 
 def problems_of(files: Files) -> dict[str, list[tuple[int | None, str]]]:
     report, _ = checked(files)
-    return {file.path.name: [tuple(problem) for problem in file.problems] for file in report.files if file.problems}
+    return {
+        file.path.name: [(problem.offset, problem.text) for problem in file.problems]
+        for file in report.files
+        if file.problems
+    }
 
 
 def test_every_damage_of_a_file_is_named_with_its_offset() -> None:

@@ -258,7 +258,8 @@ def end_of(steps: Generator[object, None, T]) -> T:
         try:
             next(steps)
         except StopIteration as end:
-            return end.value
+            result: T = end.value
+            return result
 
 
 @pytest.mark.parametrize("line", ["CONFIG SET maxmemory 1", "ACL SETUSER default on nopass", "SHUTDOWN NOSAVE"])

@@ -132,7 +132,7 @@ def test_every_message_is_in_the_lake_once_or_counted_as_lost(ingestion: Ingesti
     )
 
     def all_archived() -> bool:
-        return client.xlen("events") == 0
+        return bool(client.xlen("events") == 0)
 
     for _ in range(ROUNDS):
         # 1. In bursts, with a server that is killed; then nothing comes.

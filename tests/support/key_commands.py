@@ -75,6 +75,9 @@ class KeyCommands:
     def _pick(self, choices: Sequence[T]) -> T:
         return self._random.choice(choices)
 
+    def _made_by(self, makers: Sequence[Callable[[], Command]]) -> Command:
+        return self._pick(makers)()
+
     def _some(self, choices: tuple[bytes, ...], most: int = 3) -> tuple[bytes, ...]:
         return tuple(self._pick(choices) for _ in range(self._random.randint(1, most)))
 
@@ -85,7 +88,7 @@ class KeyCommands:
 
     def _write(self) -> Command:
         key = self._pick(KEYS)
-        return self._pick(
+        return self._made_by(
             [
                 lambda: (b"SET", key, self._pick(WORDS), *self._set_options()),
                 lambda: (self._pick((b"LPUSH", b"RPUSH")), key, *self._some(WORDS)),
@@ -100,7 +103,7 @@ class KeyCommands:
                     self._pick((b"0", b"-1", b"inf", b"x", b"0x1p1", b"1e400")),
                 ),
             ]
-        )()
+        )
 
     def _set_options(self) -> Command:
         return self._options(
@@ -116,14 +119,14 @@ class KeyCommands:
 
     def _read(self) -> Command:
         key = self._pick(KEYS)
-        return self._pick(
+        return self._made_by(
             [
                 lambda: (self._pick((b"GET", b"LLEN", b"SCARD", b"SMEMBERS", b"TYPE", b"XLEN")), key),
                 lambda: (b"LRANGE", key, self._pick(NUMBERS), self._pick(NUMBERS)),
                 lambda: (b"SISMEMBER", key, self._pick(WORDS)),
                 lambda: (self._pick((b"EXISTS", b"TOUCH")), *self._some(KEYS)),
             ]
-        )()
+        )
 
     def _seconds(self) -> bytes:
         """A time to live. Two are hardly ever equal: which is greater would depend on when each server was asked."""
@@ -159,7 +162,7 @@ class KeyCommands:
     def _relocate(self) -> Command:
         source, target = self._pick(KEYS), self._pick(KEYS)
         database = self._pick((b"0", b"1", b"2", b"15", b"16", b"-1", b"9999999999"))
-        return self._pick(
+        return self._made_by(
             [
                 lambda: (self._pick((b"RENAME", b"RENAMENX")), source, target),
                 lambda: (b"COPY", source, target, *self._options((b"REPLACE",), (b"DB", database))),
@@ -167,25 +170,25 @@ class KeyCommands:
                 lambda: (b"SELECT", self._pick((b"0", b"0", b"1", b"2"))),
                 lambda: (b"SWAPDB", self._pick((b"0", b"1", b"99999999999")), database),
             ]
-        )()
+        )
 
     def _search(self) -> Command:
         kind = self._pick((b"string", b"list", b"SET", b"stream", b"foo"))
         options = self._options((b"MATCH", self._pick(PATTERNS)), (b"TYPE", kind))
-        return self._pick(
+        return self._made_by(
             [
                 lambda: (b"KEYS", self._pick(PATTERNS)),
                 lambda: (b"SCAN", self._pick((b"0", b"0", b"", b"+0", b"x", b"1e1")), b"COUNT", b"1000", *options),
                 lambda: (b"DBSIZE",),
                 lambda: (b"RANDOMKEY",),
             ]
-        )()
+        )
 
     def _object(self) -> Command:
         key = self._pick(KEYS)
         name = self._pick((b"ENCODING", b"FREQ", b"IDLETIME", b"REFCOUNT", b"FOO"))
         samples = self._options((b"SAMPLES", self._pick(NUMBERS)))
-        return self._pick([lambda: (b"OBJECT", name, key), lambda: (b"MEMORY", b"USAGE", key, *samples)])()
+        return self._made_by([lambda: (b"OBJECT", name, key), lambda: (b"MEMORY", b"USAGE", key, *samples)])
 
     def _restore(self) -> Command:
         if self._random.random() < 0.3:

@@ -2,7 +2,7 @@
 
 import socket
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
 import redis
 
@@ -131,7 +131,7 @@ def reply_end(data: bytes, at: int) -> int | None:
     return at
 
 
-def parse(data: bytes) -> object:
+def parse(data: bytes) -> Any:
     """Turn a raw reply into the notation of the recordings: a marked string, or a list that begins with its mark."""
     value, end = _parse(data, 0)
     assert end == len(data), f"more than one reply in {data!r}"

@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import redis
 
@@ -46,7 +47,7 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
             )
 
-    def __enter__(self) -> "ServerProcess":
+    def __enter__(self) -> Self:
         self.await_log(READY)
         return self
 

@@ -83,12 +83,12 @@ class StreamFace:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def xgroup_create(self, words: list[bytes], _: int) -> bytes:
-        _, name, entry_id, *options = words
+        name, entry_id, *options = words[1:]
         self.stream.create_group(name, entry_id, _position(options))
         return b"OK"
 
     def xgroup_setid(self, words: list[bytes], _: int) -> bytes | Refusal:
-        _, name, entry_id, *options = words
+        name, entry_id, *options = words[1:]
         group = self.stream.group(name)
         if group is None:
             return NO_GROUP

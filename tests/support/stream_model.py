@@ -96,7 +96,7 @@ class ModelNode:
         self.names = first.fields[::2]
         self.entries: list[ModelEntry] = []
         self.live = 0
-        self._unchanging = len(b"".join(map(element, [len(self.names), *self.names, 0])))
+        self._unchanging = len(element(len(self.names)) + b"".join(map(element, self.names)) + element(0))
         self.add(first)
 
     @property
@@ -124,7 +124,9 @@ class ModelNode:
         same = entry.fields[::2] == self.names
         flags = (2 if same else 0) | (0 if entry.alive else 1)
         head = [flags, signed(entry.id[0] - self.master[0]), signed(entry.id[1] - self.master[1])]
-        body = [*head, *entry.fields[1::2]] if same else [*head, len(entry.fields) // 2, *entry.fields]
+        body: list[int | bytes] = (
+            [*head, *entry.fields[1::2]] if same else [*head, len(entry.fields) // 2, *entry.fields]
+        )
         return [*body, len(body)]
 
     def listpack(self) -> bytes:

@@ -8,6 +8,7 @@ What cannot be told is not asked: `may_be_asked` says why.
 """
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -177,7 +178,9 @@ class Twins:
     def _leaves_dead_node(self, command: Command) -> bool:
         """2.6: before 8.8 a node may outlive its last entry when trimmed by ID."""
         stream = self._stream(command[1:2])
-        for word in command[2:] if stream is not None else []:
+        if stream is None:
+            return False
+        for word in command[2:]:
             with suppress(InvalidStreamID):
                 if leaves_dead_node(stream, StreamID.parse(word)):
                     return True
@@ -186,8 +189,10 @@ class Twins:
     def _goes_below_a_grave(self, command: Command) -> bool:
         """Headrace takes no last ID below a deleted entry that is still stored, even if MAXDELETEDID was lowered."""
         stream = self._stream(command[1:2])
+        if stream is None:
+            return False
         with suppress(InvalidStreamID):
-            for word in command[2:3] if stream is not None else []:
+            for word in command[2:3]:
                 return stream.max_deleted_id <= StreamID.parse(word) < last_stored_id(stream)
         return False
 
@@ -267,6 +272,7 @@ def groups_of(client: RawClient, key: bytes) -> dict[str, dict[str, Any]]:
 
 def streams_of(reply: list[Any]) -> dict[bytes, list[StreamID]]:
     """Return the IDs that XREADGROUP gave of each stream."""
+    served: Iterable[tuple[Any, Any]]
     if reply[0] == "%":
         served = zip(reply[1::2], reply[2::2], strict=True)
     else:

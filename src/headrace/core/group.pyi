@@ -4,6 +4,7 @@ from typing import TypeAlias, final
 from headrace.core.stream_id import StreamID
 
 AnyID: TypeAlias = StreamID | str | bytes
+AnyIDs: TypeAlias = list[StreamID] | list[str] | list[bytes] | list[AnyID]
 Entry: TypeAlias = tuple[StreamID, list[bytes]]
 PendingRecord: TypeAlias = tuple[StreamID, bytes | None, int, int]
 
@@ -52,11 +53,11 @@ class Group:
     def read_stale(
         self, consumer: bytes, min_idle_ms: int, now_ms: int, count: int = 0
     ) -> list[tuple[StreamID, list[bytes], int, int]]: ...
-    def acknowledge(self, ids: list[AnyID] | list[StreamID]) -> int: ...
+    def acknowledge(self, ids: AnyIDs) -> int: ...
     def claim(
         self,
         consumer: bytes,
-        ids: list[AnyID] | list[StreamID],
+        ids: AnyIDs,
         min_idle_ms: int,
         now_ms: int,
         *,
@@ -76,7 +77,7 @@ class Group:
     ) -> tuple[StreamID, list[StreamID], list[StreamID]]: ...
     def release_ids(
         self,
-        ids: list[AnyID] | list[StreamID],
+        ids: AnyIDs,
         verdict: Verdict,
         deliveries: int | None = None,
         force: bool = False,

@@ -55,7 +55,8 @@ def handle(connection: socket.socket) -> None:
         request = json.loads(message)
         be(request, files)
         if request["to_the_end"]:
-            sys.exit(main())
+            main()
+            sys.exit()
         os._exit(run())
     _, status = os.waitpid(child, 0)
     connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))

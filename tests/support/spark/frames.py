@@ -1,6 +1,6 @@
 """What the Spark tests ask of frames and errors."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import redis
 
@@ -20,6 +20,6 @@ def sentence(error: BaseException) -> str:
     return lines[-1].partition(": ")[2]
 
 
-def rows(frame: "DataFrame") -> list[tuple[object, ...]]:
+def rows(frame: "DataFrame") -> list[tuple[Any, ...]]:
     """Collect a frame as plain tuples."""
     return [tuple(row) for row in frame.collect()]

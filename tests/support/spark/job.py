@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.pipelines.errors import with_causes
 from support.spark.queries import may_be_started_again

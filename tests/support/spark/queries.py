@@ -9,7 +9,7 @@ survive the process that commits for it. Then it is started again, as whoever ru
 from collections.abc import Callable, Sequence
 
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 ATTEMPTS = 6
 PATIENCE_S = 300

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
@@ -57,7 +57,7 @@ class Clock:
 @contextmanager
 def time_of(clock: Clock) -> Iterator[None]:
     """Let storage live by this clock."""
-    modules = (journal_module, store_module)
+    modules: tuple[Any, ...] = (journal_module, store_module)
     real = [module.monotonic for module in modules]
     for module in modules:
         module.monotonic = clock.seconds

@@ -35,7 +35,7 @@ class NotedDisk(Disk):
         self.sync_errors: list[int] = []
         self.takes = -1  # bytes of a write before it is refused
 
-    def write(self, file: int, data: bytes | memoryview) -> int:
+    def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         if self.takes >= 0:
             taken = super().write(file, data[: self.takes])
             self.takes = -1
@@ -187,24 +187,24 @@ class Bench:
             self._to_flush = False
             self.engine.flush_clients()
 
-    def refusal(self, _transport: object) -> None:
+    def refusal(self, transport: object) -> None:  # noqa: ARG002
         return None
 
-    def welcome(self, _connection: Connection, _transport: object) -> None:
+    def welcome(self, connection: Connection, transport: object) -> None:
         pass
 
-    def farewell(self, _connection: Connection) -> None:
+    def farewell(self, connection: Connection) -> None:
         pass
 
-    def congested(self, _connection: Connection) -> None:
+    def congested(self, connection: Connection) -> None:
         pass
 
     relieved = congested
 
-    def left_too_much(self, _client: Client) -> None:
+    def left_too_much(self, client: Client) -> None:
         pass
 
-    sent_too_much = left_too_much
+    sent_too_much = could_not_hold = could_not_read = took_nothing = left_too_much
 
 
 def adding(number: int, value: bytes = b"v") -> list[bytes]:

@@ -239,7 +239,7 @@ class SimulatedDisk(Disk):
         """Let a write that is about to happen put only the first half of its bytes into the file."""
         self._takes_half = True
 
-    def _taken(self, data: bytes | memoryview) -> bytes:
+    def _taken(self, data: bytes | bytearray | memoryview) -> bytes:
         taken = bytes(data[: len(data) // 2]) if self._takes_half and len(data) > 1 else bytes(data)
         self._takes_half = False
         return taken
@@ -284,7 +284,7 @@ class SimulatedDisk(Disk):
     def open(self, path: Path) -> int:
         return self._opened(path, self._find_file(path))
 
-    def write(self, file: int, data: bytes | memoryview) -> int:
+    def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {len(opened.content)} to {path.name}")
         taken = self._taken(data)
@@ -296,7 +296,7 @@ class SimulatedDisk(Disk):
 
     write_at_end = write_anywhere
 
-    def write_at(self, file: int, data: bytes | memoryview, offset: int) -> int:
+    def write_at(self, file: int, data: bytes | bytearray | memoryview, offset: int) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {offset} of {len(opened.content)} to {path.name}")
         taken = self._taken(data)
