@@ -99,6 +99,8 @@ class Refusing:
     def run(self, *words: str) -> bytes:
         reply = self.client.run(*words)
         self.process.commit()
+        while self.process.journal.busy:
+            self.process.let_worker_work()
         return reply
 
     def pass_time(self, ms: int) -> None:

@@ -115,7 +115,10 @@ class RefusedLife(Life):
         elif self.incomplete:
             self.incomplete = False
             self.positions[:] = [0 if position == NEVER else position for position in self.positions]
-        super()._note_promises()
+        if journal.failing:  # the policy may have become `always` since, and nothing was synced for it
+            self.promised = max(self.promised, self._reached(journal.synced))
+        else:
+            super()._note_promises()
 
     def _step(self) -> None:
         refused = len(self.refused)
@@ -175,20 +178,23 @@ class RefusedLife(Life):
         if refusal is not None and self.failed and refusal.reason not in self.told:
             raise NotTold(f"Nobody was told that the disk refused: {self.refused}\n{self.told}")
 
+    def _finish_writing(self) -> None:
+        self.process.commit()
+        while self.process.journal.busy:
+            self.process.let_worker_work()
+        self._note_promises()
+
     def _resume_service(self) -> None:
         """Find that everything can be written again, soon after the disk takes it."""
         for _ in range(MOST_TICKS):
             self._tick()
-            self.process.commit()
-            self._note_promises()
+            self._finish_writing()
         self._listen()
         process = self.process
         if process.store.appends:
-            before = process.journal.position
             reply = self._run([b"XADD", b"after", b"*", b"f", b"v"])
-            process.commit()
-            self._note_promises()
-            if reply.startswith(b"-") or process.journal.safe < before or process.journal.failing:
+            self._finish_writing()
+            if reply.startswith(b"-") or process.journal.safe < process.journal.position or process.journal.failing:
                 raise LostData(f"Writes are still refused: {reply!r}")
         for command in ([b"SAVE"], [b"BGSAVE", b"SCHEDULE"], [b"BGREWRITEAOF"]):
             reply = self._run(command)
