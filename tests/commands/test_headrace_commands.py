@@ -398,7 +398,7 @@ def test_the_table_knows_them() -> None:
     engine = Engine(Config(), TABLE)
     assert set(engine.table[b"headrace"].subcommands) == {
         *(b"splits", b"nodes", b"stage", b"commit", b"abort", b"forget", b"link", b"help"),
-        *(b"idmplimits", b"idmpforget", b"idmprecord", b"idmprepeat", b"seen"),
+        *(b"idmplimits", b"idmpforget", b"idmprecord", b"idmprepeat", b"release", b"seen"),
     }
     client = InProcess()
     keys = client.run("COMMAND", "GETKEYS", "HEADRACE", "COMMIT", "s", "q", "0", "1")

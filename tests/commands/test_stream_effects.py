@@ -154,6 +154,60 @@ def test_a_server_that_knows_no_producers_gets_plain_entries(session: StreamSess
     assert session.effects() == ["HEADRACE IDMPFORGET s p 2 q 1", "HEADRACE IDMPLIMITS s 100 5"]
 
 
+@pytest.mark.parametrize("version", ["7.0", "7.2"])
+@pytest.mark.parametrize(
+    ("line", "effects"),
+    [
+        ("XADD s KEEPREF 9-0 f v", ["XADD s 9-0 f v"]),
+        ("XADD s KEEPREF MAXLEN 2 9-0 f v", ["XADD s MAXLEN 2 9-0 f v"]),
+        ("XADD s DELREF MAXLEN 3 9-0 f v", ["XACK s g 1-0", "XACK s g 2-0", "XADD s MAXLEN 3 9-0 f v"]),
+        ("XADD s ACKED MAXLEN 1 9-0 f v", ["XADD s 9-0 f v", "XDEL s 3-0 4-0"]),
+        ("XADD s IDMP p 1 DELREF MAXLEN 4 * f v", ["XACK s g 1-0", f"XADD s MAXLEN 4 {NOW}-0 f v"]),
+        ("XTRIM s MAXLEN 2 KEEPREF", ["XTRIM s MAXLEN 2"]),
+        ("XTRIM s MAXLEN ~ 1 DELREF", ["XACK s g 1-0", "XACK s g 2-0", "XTRIM s MAXLEN = 1"]),
+        ("XTRIM s MINID 9-0 ACKED", ["XDEL s 3-0 4-0"]),
+        ("XTRIM s MINID 2-0 ACKED", []),
+        ("XDELEX s IDS 2 1-0 7-0", ["XDEL s 1-0"]),
+        ("XDELEX s ACKED IDS 2 1-0 3-0", ["XDEL s 3-0"]),
+        ("XDELEX s DELREF IDS 2 1-0 3-0", ["XACK s g 1-0", "XDEL s 1-0 3-0"]),
+        ("XDELEX s IDS 1 7-0", []),
+        ("XACKDEL s g IDS 2 1-0 3-0", ["XACK s g 1-0", "XDEL s 1-0"]),
+        ("XACKDEL s g DELREF IDS 1 1-0", ["XACK s g 1-0", "XDEL s 1-0"]),
+        ("XACKDEL s g ACKED IDS 1 7-0", []),
+    ],
+)
+def test_a_server_that_knows_no_policies_gets_what_they_did(
+    session: StreamSession, version: str, line: str, effects: list[str]
+) -> None:
+    session.ask(f"CONFIG SET rdb-compatibility-version {version}")
+    session.ask("XREADGROUP GROUP g alice COUNT 3 STREAMS s >")
+    session.ask("XGROUP SETID s g 4-0")
+    session.ask("XACK s g 3-0")
+    session.effects()
+    session.ask(line)
+    assert [effect for effect in session.effects() if not effect.startswith("HEADRACE")] == effects
+
+
+@pytest.mark.parametrize("version", ["7.0", "7.2", "8.6"])
+def test_a_server_that_knows_no_released_records_gets_them_with_an_owner(session: StreamSession, version: str) -> None:
+    session.ask(f"CONFIG SET rdb-compatibility-version {version}")
+    session.ask("XREADGROUP GROUP g alice COUNT 2 STREAMS s >")
+    session.effects()
+    session.ask("XNACK s g FAIL IDS 2 1-0 7-0")
+    assert session.effects() == [
+        claim("1-0", 1, "2-0", consumer="headrace-released", time=0),
+        "HEADRACE RELEASE s g headrace-released 1-0 1",
+    ]
+    session.ask("XGROUP CREATECONSUMER s g headrace-released")
+    session.effects()
+    session.ask("XNACK s g FATAL IDS 1 2-0")
+    assert session.effects() == [
+        claim("2-0", 2**63 - 1, "2-0", consumer="headrace-released", time=0),
+        f"HEADRACE RELEASE s g  2-0 {2**63 - 1}",
+        f"HEADRACE SEEN s g headrace-released {NOW} -1",
+    ]
+
+
 def test_deleting_references_only_is_a_change(session: StreamSession) -> None:
     session.ask("XREADGROUP GROUP g alice STREAMS s >")
     session.ask("XDEL s 1-0")

@@ -75,6 +75,7 @@ class Group:
         count: int = 100,
         just_id: bool = False,
     ) -> tuple[StreamID, list[StreamID], list[StreamID]]: ...
+    def restore_released(self, id: StreamID, deliveries: int) -> None: ...
     def release_ids(
         self,
         ids: AnyIDs,

@@ -537,6 +537,14 @@ cdef class Group:
             released += 1
         return released
 
+    def restore_released(self, id: StreamID, deliveries: int) -> None:
+        """Let nobody own a record, which is made where it is missing; it waits behind the others that nobody owns."""
+        cdef uint32_t slot = self.pending.find(id.id)
+        if slot == NO_SLOT:
+            self.pending.add(id.id, 0, deliveries, NOBODY, None)
+        else:
+            self.release(slot, deliveries)
+
     # --- the Python face: looking ------------------------------------------------------------------------------
 
     def pending_records(self, start: StreamID | None = None, end: StreamID | None = None, count: int = 0,

@@ -37,6 +37,16 @@ cdef class References:
 
     cdef bint hold(self, ID id) noexcept
     cdef bint drop(self, ID id) noexcept
+    cdef list holders(self, ID id)
+
+
+cdef class TrimRecord:
+    """What a trim that looks at entries has done, for those who cannot repeat it by its policy."""
+
+    cdef list removed           # with ACKED: the IDs of the entries that went
+    cdef list dropped           # with DELREF: (group, ID) of the pending records that went with theirs
+
+    cdef int note(self, ID id, Policy policy, References references) except -1
 
 
 cdef class Stream:
@@ -52,6 +62,7 @@ cdef class Stream:
     cdef Fate remove(self, ID id, Policy policy, References references) except? MISSING
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
     cdef int set_history(self, ID last, int64_t entries_added, ID max_deleted) except -1
-    cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0
+    cdef uint64_t trim(self, const TrimGoal *goal, ID *reached, TrimRecord record=*) except? 0
     cdef uint64_t trim_front(self, const TrimGoal *goal) except? 0
-    cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end) except? 0
+    cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end,
+                            TrimRecord record) except? 0

@@ -87,6 +87,11 @@ cdef class References:
                 return True
         return False
 
+    cdef list holders(self, ID id):
+        """The groups that have the ID pending."""
+        cdef Group group
+        return [group for group in self.groups if group.pending.find(id) != NO_SLOT]
+
     cdef bint drop(self, ID id) noexcept:
         """Forget the ID in every group; whether any had it."""
         cdef Group group
@@ -94,6 +99,23 @@ cdef class References:
         for group in self.groups:
             found |= group.acknowledge_id(id)
         return found
+
+
+@cython.final
+cdef class TrimRecord:
+
+    def __cinit__(self):
+        self.removed = []
+        self.dropped = []
+
+    cdef int note(self, ID id, Policy policy, References references) except -1:
+        """Note an entry that is about to go."""
+        if policy == ACKED:
+            self.removed.append(wrap_id(id))
+        elif policy == DELREF:
+            for group in references.holders(id):
+                self.dropped.append((group, wrap_id(id)))
+        return 0
 
 
 @cython.final
@@ -378,14 +400,15 @@ cdef class Stream:
         goal.policy = policy
         return self.trim(&goal, NULL)
 
-    cdef uint64_t trim(self, const TrimGoal *goal, ID *reached) except? 0:
+    cdef uint64_t trim(self, const TrimGoal *goal, ID *reached, TrimRecord record=None) except? 0:
         """Go from the oldest node on: drop it whole, or mark entries in it deleted, until the goal is reached.
 
         Only whole nodes count against the limit, and only KEEPREF may drop one without looking at its entries;
         so `approximate` means little to the other policies.
 
         `reached` (or NULL) receives the ID below which everything has gone that the policy lets go, and from which on
-        nothing has. With ACKED that depends on the nodes; it says what was done without them.
+        nothing has. With ACKED that depends on the nodes; it says what was done without them. `record` (or None)
+        receives the entries and pending records that went by ACKED and DELREF.
         """
         cdef EntryLog log = self.log
         cdef References references = self.references() if goal.policy != KEEPREF else None
@@ -418,7 +441,7 @@ cdef class Stream:
                     continue
                 if goal.policy == KEEPREF and goal.approximate:
                     break
-                removed += self.trim_node(nodes, goal, references, &end)
+                removed += self.trim_node(nodes, goal, references, &end, record)
                 if not whole:
                     break
         finally:
@@ -454,7 +477,8 @@ cdef class Stream:
         log.drop_front(count, removed, size)
         return removed
 
-    cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end) except? 0:
+    cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end,
+                            TrimRecord record) except? 0:
         """Mark deleted the entries of one node that the goal and the policy let go; the node goes where none stays.
 
         `end` receives the ID up to which it has looked at them.
@@ -463,18 +487,22 @@ cdef class Stream:
         cdef uint64_t marked = 0
         cdef NodeCursor cursor
         log.open_to_change(walk, &cursor)
-        while next_entry(&cursor):
-            end[0] = cursor.id
-            if log.length - marked <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
-                break
-            step_up(end)
-            if cursor.deleted or (goal.policy == ACKED and references.hold(cursor.id)):
-                continue
-            if goal.policy == DELREF:
-                references.drop(cursor.id)
-            cursor.entry[0] |= ENTRY_DELETED
-            marked += 1
-        log.settle_deletions(&cursor, marked)
+        try:
+            while next_entry(&cursor):
+                end[0] = cursor.id
+                if log.length - marked <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
+                    break
+                step_up(end)
+                if cursor.deleted or (goal.policy == ACKED and references.hold(cursor.id)):
+                    continue
+                if record is not None:
+                    record.note(cursor.id, goal.policy, references)
+                if goal.policy == DELREF:
+                    references.drop(cursor.id)
+                cursor.entry[0] |= ENTRY_DELETED
+                marked += 1
+        finally:
+            log.settle_deletions(&cursor, marked)       # also where there is no memory to note an entry
         return marked
 
     # --- whole streams -----------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ cdef enum Scan:
     SCAN_CORRUPT
     SCAN_BROKEN
 
-cdef frozenset HIDDEN = frozenset((b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"SEEN"))
+cdef frozenset HIDDEN = frozenset((b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"RELEASE", b"SEEN"))
 
 cdef tuple ENDINGS = (Ending.COMPLETE, Ending.TRUNCATED, Ending.CORRUPT, Ending.BROKEN)
 

@@ -1,4 +1,4 @@
-"""HEADRACE IDMPLIMITS, IDMPFORGET, IDMPRECORD, IDMPREPEAT and SEEN: effects for which Redis has no command.
+"""HEADRACE IDMPLIMITS, IDMPFORGET, IDMPRECORD, IDMPREPEAT, RELEASE and SEEN: effects for which Redis has no command.
 
 They say what became of a stream by time, by settings or by a read, so that repeating effects needs none of these. In
 append-only files they are annotations, which Redis passes over (see formats.aof). Whoever calls one does what it says.
@@ -86,6 +86,35 @@ def headrace_idmprepeat(call: Call) -> None:
     _stream(call).producers.duplicates += 1
     call.changed()
     call.reply.ok()
+
+
+@command(
+    "headrace|release key group consumer id count",
+    arity=7,
+    flags=_WRITE | Flag.DENY_OOM,
+    keys=SECOND,
+    since="0.1.0",
+    group="headrace",
+)
+def headrace_release(call: Call) -> None:
+    """Let nobody own a pending record, as XNACK does, and remove the consumer that had it for older servers.
+
+    An empty name is a consumer that is there for its own sake. Replies 0 where there is no such group.
+    """
+    foster = call.argv[4]
+    try:
+        entry = StreamID.parse(call.argv[5])
+    except InvalidStreamID:
+        raise CommandError(INVALID_ID) from None
+    deliveries = read_limited(call, 6, 0, LONG_MAX)
+    group = _stream(call).group(call.argv[3])
+    if group is not None:
+        group.restore_released(entry, deliveries)
+        if foster:
+            group.delete_consumer(foster)
+        call.changed()
+        call.signal(call.argv[2])
+    call.reply.integer(int(group is not None))
 
 
 @command(

@@ -11,6 +11,7 @@ What no command of Redis says is said by commands of our own, which append-only 
 (see formats.aof):
 
     HEADRACE SEEN key group consumer seen active        when a consumer came, where no TIME tells
+    HEADRACE RELEASE key group consumer id deliveries   a record that nobody owns, where the reader knows no XNACK
     HEADRACE IDMPLIMITS key duration size               what a stream was made with, where those are not the defaults
     HEADRACE IDMPFORGET key producer count …            what producers sent too long ago
     HEADRACE IDMPREPEAT key                             a message that was sent again
@@ -19,11 +20,17 @@ What no command of Redis says is said by commands of our own, which append-only 
 
 from headrace.commands.streams.arguments cimport id_text, number
 from headrace.core.pending cimport Record
+from headrace.core.stream_id cimport StreamID, less
+from libc.stdint cimport int64_t
 
 from headrace.core.producers import DEFAULT_DURATION_S, DEFAULT_MAX_SIZE
 from headrace.engine.effects import forgetting
+from headrace.formats.stream_value import FOSTER_CONSUMER
 
-cdef tuple WITHOUT_PRODUCERS = ("7.0", "7.2")       # values of rdb-compatibility-version
+# Values of rdb-compatibility-version.
+cdef tuple WITHOUT_PRODUCERS = ("7.0", "7.2")
+cdef tuple WITHOUT_POLICIES = ("7.0", "7.2")
+cdef tuple WITHOUT_RELEASES = ("7.0", "7.2", "8.6")
 
 
 cdef int emit_claim(Call call, Group group, bytes key, bytes consumer, uint32_t slot, ID last_id) except -1:
@@ -67,6 +74,67 @@ cdef int emit_seen(Call call, Group group, bytes key, Consumer consumer) except 
     return call.emit([
         b"HEADRACE", b"SEEN", key, group.name, consumer.name, number(consumer.seen_time), number(consumer.active_time),
     ])
+
+
+# --- for servers that know no policies, and no records without an owner ------------------------------------------
+
+cdef bint knows_policies(Call call):
+    """Whether the servers that should be able to repeat the effects have XDELEX, XACKDEL, and policies of trims."""
+    return call.engine.config["rdb-compatibility-version"] not in WITHOUT_POLICIES
+
+
+cdef bint knows_releases(Call call):
+    """Whether the servers that should be able to repeat the effects have XNACK."""
+    return call.engine.config["rdb-compatibility-version"] not in WITHOUT_RELEASES
+
+
+cdef int emit_acknowledged(Call call, Group group, bytes key, ID id) except -1:
+    """A record that went with its entry, or by being acknowledged."""
+    return call.emit([b"XACK", key, group.name, id_text(id)])
+
+
+cdef int emit_deleted(Call call, bytes key, list ids) except -1:
+    """Entries that were deleted, where there are any."""
+    cdef StreamID id
+    if not ids:
+        return call.emit_nothing()
+    return call.emit([b"XDEL", key, *[id_text(id.id) for id in ids]])
+
+
+cdef int emit_acked_trim(Call call, Stream stream, bytes key, list removed) except -1:
+    """Entries that a trim removed although it had to keep some in front of them: which is to delete them.
+
+    Redis remembers the greatest ID that was deleted, so that the stream does, too. Where nothing was kept in front,
+    they are a plain trim.
+    """
+    cdef ID last
+    if not removed:
+        return call.emit_nothing()
+    if stream.log.length == 0:
+        return call.emit([b"XTRIM", key, b"MAXLEN", b"=", b"0"])
+    last = (<StreamID>removed[len(removed) - 1]).id
+    if less(last, stream.log.first_id):
+        return call.emit([b"XTRIM", key, b"MINID", b"=", id_text(stream.log.first_id)])
+    if less(stream.log.max_deleted_id, last):
+        stream.log.max_deleted_id = last
+    return emit_deleted(call, key, removed)
+
+
+cdef int emit_released(Call call, Group group, bytes key, ID id, uint64_t deliveries) except -1:
+    """A record that nobody owns any more; a server that knows no such record gives it to a consumer of that name."""
+    cdef Consumer foster
+    if call.engine.effect_sink is None:
+        return call.emit_nothing()
+    foster = group.find_consumer(FOSTER_CONSUMER)
+    call.emit([
+        b"XCLAIM", key, group.name, FOSTER_CONSUMER, b"0", id_text(id), b"TIME", b"0", b"RETRYCOUNT",
+        number(<int64_t>deliveries), b"FORCE", b"JUSTID", b"LASTID", id_text(group.last_id),
+    ])
+    call.emit([
+        b"HEADRACE", b"RELEASE", key, group.name, b"" if foster is not None else FOSTER_CONSUMER, id_text(id),
+        number(<int64_t>deliveries),
+    ])
+    return emit_seen(call, group, key, foster) if foster is not None else 0
 
 
 # --- producers -------------------------------------------------------------------------------------------------

@@ -10,12 +10,15 @@ from headrace.commands.streams.arguments cimport (
     id_text, is_word, lower_bound, number, reply_entry, strict_id, strict_ids, upper_bound,
 )
 from headrace.commands.streams.effects cimport (
-    emit_duplicate, emit_forgotten, emit_limits, emit_record, knows_producers,
+    emit_acked_trim, emit_acknowledged, emit_deleted, emit_duplicate, emit_forgotten, emit_limits, emit_record,
+    knows_policies, knows_producers,
 )
 from headrace.core.entry_log cimport EntryCursor, open_cursor
+from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
+from headrace.core.pending cimport NO_SLOT
 from headrace.core.stream cimport (
-    ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal,
+    ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal, TrimRecord,
 )
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, is_zero, less, make_id, max_id, parse_new, same,
@@ -47,7 +50,7 @@ ctypedef struct Options:
     TrimGoal goal
     Py_ssize_t threshold        # where the threshold stands
     bint limit_given
-    bint policy_given
+    Py_ssize_t policy           # where the policy stands; 0: it was not given
     ID reached                  # how far the trim has looked
     bint no_make
     Py_ssize_t producer         # where the producer's name stands; 0: not idempotent
@@ -129,8 +132,8 @@ cdef Py_ssize_t parse_options(Call call, bint adds, Options *options) except -1:
                 raise CommandError(b"ERR The LIMIT argument must be >= 0.")
             options.goal.limit = limit
             options.limit_given = True
-        elif not options.policy_given and policy_word(text, &options.goal.policy):
-            options.policy_given = True
+        elif not options.policy and policy_word(text, &options.goal.policy):
+            options.policy = i
         elif adds and is_word(text, b"nomkstream"):
             options.no_make = True
         elif adds and more >= 1 and is_word(text, b"idmpauto"):
@@ -201,9 +204,16 @@ cdef int free_dropped(Call call, Stream stream) except -1:
     return 0
 
 
-cdef uint64_t trim_stream(Call call, Stream stream, Options *options) except? 0:
+cdef TrimRecord record_for(Call call, const Options *options):
+    """Where a trim by a policy notes what it does, if servers shall repeat it that know no policies; else None."""
+    if not options.policy or call.engine.effect_sink is None or knows_policies(call):
+        return None
+    return TrimRecord()
+
+
+cdef uint64_t trim_stream(Call call, Stream stream, Options *options, TrimRecord record) except? 0:
     """Trim, count the changes, fail watchers; how many entries went."""
-    cdef uint64_t removed = stream.trim(&options.goal, &options.reached)
+    cdef uint64_t removed = stream.trim(&options.goal, &options.reached, record)
     if removed:
         free_dropped(call, stream)
         call.changed(removed)
@@ -257,6 +267,7 @@ def xadd(Call call) -> None:
     cdef bytes idempotent_id = None
     cdef bint is_new = False
     cdef list effect
+    cdef TrimRecord record = record_for(call, &options)
     cdef Py_ssize_t pairs = call.argc - at - 1
     if pairs < 2 or pairs % 2:
         raise wrong_arity(b"xadd")
@@ -284,17 +295,39 @@ def xadd(Call call) -> None:
         call.db.producing.add(key)
     call.reply.bulk_id(options.id)
     if options.trims:
-        trim_stream(call, stream, &options)
+        trim_stream(call, stream, &options, record)
     if call.engine.effect_sink is not None:
         effect = exact_trim(call, stream, &options)
         effect[at] = id_text(options.id)
         if options.producer and not knows_producers(call):
-            del effect[options.producer - 1:options.producer + (1 if options.automatic else 2)]
-            call.emit(effect)
+            emit_without_policy(call, stream, key, &options, record, effect, at)
             emit_record(call, key, producer, idempotent_id, options.id)
+        elif record is not None:
+            emit_without_policy(call, stream, key, &options, record, effect, at)
         else:
             call.emit(effect)
     finish_appending(call, key, stream, is_new)
+
+
+cdef int emit_without_policy(Call call, Stream stream, bytes key, const Options *options, TrimRecord record,
+                             list effect, Py_ssize_t at) except -1:
+    """What an XADD (whose ID stands at `at`) or an XTRIM did, for servers that know neither policies nor producers.
+
+    ACKED is the entries that went; DELREF a plain trim behind the pending records that went.
+    """
+    cdef Py_ssize_t last = options.producer + (0 if options.automatic else 1)
+    if record is not None:
+        for group, id in record.dropped:
+            emit_acknowledged(call, <Group>group, key, (<StreamID>id).id)
+    if options.trims and options.goal.policy == ACKED:
+        if at:
+            call.emit([b"XADD", key, *effect[at:]])
+        return emit_acked_trim(call, stream, key, record.removed)
+    return call.emit([
+        word for i, word in enumerate(effect)
+        if not (options.policy and i == options.policy)
+        and not (options.producer and options.producer - 1 <= i <= last)
+    ])
 
 
 cdef bint is_duplicate(Call call, Stream stream, bytes producer, bytes idempotent_id, const Options *options) except -1:
@@ -328,14 +361,18 @@ def xtrim(Call call) -> None:
     """Remove the oldest entries of a stream, down to a length or up to an ID, and reply how many went."""
     cdef Options options
     cdef Stream stream
+    cdef TrimRecord record
     cdef uint64_t removed
     parse_options(call, False, &options)
     stream = call.stream(1)
     if stream is None:
         call.reply.integer(0)
         return
-    removed = trim_stream(call, stream, &options)
-    if removed and call.engine.effect_sink is not None:
+    record = record_for(call, &options)
+    removed = trim_stream(call, stream, &options, record)
+    if removed and record is not None:
+        emit_without_policy(call, stream, <bytes>call.argv[1], &options, record, exact_trim(call, stream, &options), 0)
+    elif removed and call.engine.effect_sink is not None:
         call.emit(exact_trim(call, stream, &options))
     call.reply.integer(removed)
 
@@ -469,6 +506,8 @@ def xdelex(Call call) -> None:
     cdef Py_ssize_t count = 0
     cdef Py_ssize_t first = parse_ids_block(call, 2, &policy, &count)
     cdef References references
+    cdef bint plain = call.engine.effect_sink is not None and not knows_policies(call)
+    cdef list gone = []
     cdef uint64_t deleted = 0
     cdef uint64_t dropped = 0
     cdef StreamID id
@@ -481,15 +520,29 @@ def xdelex(Call call) -> None:
     call.reply.array(count)
     for id in ids:
         if policy == DELREF:
+            if plain:
+                emit_holders(call, references, id.id)
             dropped += references.drop(id.id)
         fate = stream.remove(id.id, policy, references)
-        deleted += fate == DELETED
+        if fate == DELETED:
+            deleted += 1
+            if plain:
+                gone.append(id)
         call.reply.integer(fate)
+    if plain:
+        emit_deleted(call, <bytes>call.argv[1], gone)
     if deleted:
         call.touch(<bytes>call.argv[1])
         call.notify(STREAM, b"xdel", <bytes>call.argv[1])
     if deleted or dropped:
         call.changed(max(deleted, dropped))
+
+
+cdef int emit_holders(Call call, References references, ID id) except -1:
+    """The records that are about to go with an entry."""
+    for group in references.holders(id):
+        emit_acknowledged(call, <Group>group, <bytes>call.argv[1], id)
+    return 0
 
 
 @command(
@@ -506,8 +559,11 @@ def xackdel(Call call) -> None:
     cdef Py_ssize_t count = 0
     cdef Py_ssize_t first = parse_ids_block(call, 3, &policy, &count)
     cdef References references
+    cdef bint plain = call.engine.effect_sink is not None and not knows_policies(call)
+    cdef list gone = []
     cdef uint64_t acknowledged = 0
     cdef uint64_t length
+    cdef bint is_there
     cdef StreamID id
     cdef Fate fate
     group = stream.find_group(<bytes>call.argv[2]) if stream is not None else None
@@ -519,9 +575,19 @@ def xackdel(Call call) -> None:
     length = stream.log.length
     call.reply.array(count)
     for id in ids:
+        is_there = plain and stream.log.contains(id.id)
+        if plain and (<Group>group).pending.find(id.id) != NO_SLOT:
+            if policy == DELREF:
+                emit_holders(call, references, id.id)
+            else:
+                emit_acknowledged(call, <Group>group, <bytes>call.argv[1], id.id)
         fate = stream.acknowledge_and_remove(group, id.id, policy, references)
         acknowledged += fate != MISSING
+        if is_there and fate == DELETED:
+            gone.append(id)
         call.reply.integer(fate)
+    if plain:
+        emit_deleted(call, <bytes>call.argv[1], gone)
     if stream.log.length != length:
         call.touch(<bytes>call.argv[1])
         call.notify(STREAM, b"xdel", <bytes>call.argv[1])

@@ -7,7 +7,7 @@ from headrace.commands.streams.arguments cimport (
     is_word, lower_bound, reply_entry, strict_id, strict_ids, upper_bound,
 )
 from headrace.commands.streams.effects cimport (
-    emit_claim, emit_consumer, emit_position, emit_removal, emit_seen, emit_settings,
+    emit_claim, emit_consumer, emit_position, emit_released, emit_removal, emit_seen, emit_settings, knows_releases,
 )
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
@@ -225,6 +225,7 @@ def xnack(Call call) -> None:
     cdef int64_t numids = 0
     cdef int64_t retries = -1
     cdef bint force = False
+    cdef bint known = call.engine.effect_sink is None or knows_releases(call)
     cdef uint64_t released = 0
     cdef uint64_t deliveries
     cdef uint32_t slot
@@ -268,6 +269,8 @@ def xnack(Call call) -> None:
             group.pending.add(id.id, 0, deliveries, NOBODY, None)
         else:
             group.release(slot, deliveries)
+        if not known:
+            emit_released(call, group, <bytes>call.argv[1], id.id, deliveries)
         released += 1
     if released:
         call.changed(released)
