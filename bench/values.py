@@ -69,7 +69,7 @@ def copied_by_snapshot(target: Target) -> float:
     target.client.bgsave()
     while target.client.info("persistence")["rdb_bgsave_in_progress"]:
         time.sleep(0.05)
-    return target.client.info("persistence")["rdb_last_cow_size"] / 1e6
+    return float(target.client.info("persistence")["rdb_last_cow_size"]) / 1e6
 
 
 def measure(kind: str, keys: int, elements: int, redis: bool) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from headrace.engine.waking import ring
-from support.in_process import InProcess, InProcessClient
+from support.in_process import InProcess
 from support.patience import PATIENCE_S
 
 NOON = 1_700_000_000_000
@@ -21,14 +21,6 @@ def engine() -> InProcess:
     return engine
 
 
-def waiter(engine: InProcess, *command: str) -> InProcessClient:
-    """A client that waits for what the command asks."""
-    client = engine.connect()
-    assert client.run(*command) == b""
-    assert client.waits
-    return client
-
-
 def popped(key: str, element: str) -> bytes:
     return f"*2\r\n${len(key)}\r\n{key}\r\n${len(element)}\r\n{element}\r\n".encode()
 
@@ -37,7 +29,7 @@ def popped(key: str, element: str) -> bytes:
 
 
 def test_those_who_wait_for_a_list_are_served_first_come_first(engine: InProcess) -> None:
-    clients = [waiter(engine, "BLPOP", "list", "0") for _ in range(4)]
+    clients = [engine.waiting_client("BLPOP", "list", "0") for _ in range(4)]
     engine.run("RPUSH", "list", "a", "b")
     assert [client.reply() for client in clients] == [popped("list", "a"), popped("list", "b"), b"", b""]
     engine.run("RPUSH", "list", "c")
@@ -53,13 +45,13 @@ def test_the_first_key_that_has_something_is_popped(engine: InProcess) -> None:
 
 
 def test_a_served_pop_is_repeated_as_a_pop_that_does_not_wait(engine: InProcess) -> None:
-    waiter(engine, "BRPOP", "list", "0")
+    engine.waiting_client("BRPOP", "list", "0")
     engine.run("RPUSH", "list", "a", "b")
     assert engine.take_effects() == [(0, [b"RPUSH", b"list", b"a", b"b"]), (0, [b"RPOP", b"list"])]
 
 
 def test_a_transaction_serves_waiting_clients_when_it_is_over(engine: InProcess) -> None:
-    client = waiter(engine, "BLPOP", "list", "0")
+    client = engine.waiting_client("BLPOP", "list", "0")
     engine.run("MULTI")
     engine.run("RPUSH", "list", "a")
     engine.run("DEL", "list")
@@ -69,7 +61,7 @@ def test_a_transaction_serves_waiting_clients_when_it_is_over(engine: InProcess)
 
 
 def test_waiting_for_a_list_ends_at_its_time_and_not_before(engine: InProcess) -> None:
-    client = waiter(engine, "BLPOP", "list", "0.0501")
+    client = engine.waiting_client("BLPOP", "list", "0.0501")
     engine.set_clock(NOON + 50)
     ring(engine.engine)
     assert client.reply() == b""
@@ -101,7 +93,7 @@ def test_a_list_that_comes_to_be_by_any_means_serves_who_waits(engine: InProcess
     engine.run("RPUSH", "list", "a")
     engine.run("SELECT", 0)
     engine.run("RPUSH", "source", "a")
-    client = waiter(engine, "BLPOP", "list", "0")
+    client = engine.waiting_client("BLPOP", "list", "0")
     if way == "RENAME":
         engine.run("RENAME", "source", "list")
     elif way == "COPY":
@@ -117,9 +109,9 @@ def test_a_list_that_comes_to_be_by_any_means_serves_who_waits(engine: InProcess
 
 
 def test_what_moves_on_serves_who_waits_where_it_arrives(engine: InProcess) -> None:
-    last = waiter(engine, "BLPOP", "c", "0")
-    second = waiter(engine, "BRPOPLPUSH", "b", "c", "0")
-    first = waiter(engine, "BLMOVE", "a", "b", "LEFT", "RIGHT", "0")
+    last = engine.waiting_client("BLPOP", "c", "0")
+    second = engine.waiting_client("BRPOPLPUSH", "b", "c", "0")
+    first = engine.waiting_client("BLMOVE", "a", "b", "LEFT", "RIGHT", "0")
     engine.run("RPUSH", "a", "x")
     assert [first.reply(), second.reply(), last.reply()] == [b"$1\r\nx\r\n"] * 2 + [popped("c", "x")]
     assert engine.take_effects() == [
@@ -133,14 +125,14 @@ def test_what_moves_on_serves_who_waits_where_it_arrives(engine: InProcess) -> N
 
 def test_a_move_to_a_key_of_another_type_is_refused_when_it_could_happen(engine: InProcess) -> None:
     engine.run("SET", "text", "")
-    client = waiter(engine, "BLMOVE", "a", "text", "LEFT", "LEFT", "0")
+    client = engine.waiting_client("BLMOVE", "a", "text", "LEFT", "LEFT", "0")
     engine.run("RPUSH", "a", "x")
     assert client.reply().startswith(b"-WRONGTYPE")
     assert engine.run("LLEN", "a") == b":1\r\n"
 
 
 def test_several_elements_are_taken_of_the_list_that_comes_first(engine: InProcess) -> None:
-    client = waiter(engine, "BLMPOP", "0", "2", "a", "b", "LEFT", "COUNT", "2")
+    client = engine.waiting_client("BLMPOP", "0", "2", "a", "b", "LEFT", "COUNT", "2")
     engine.run("RPUSH", "b", "1", "2", "3")
     assert client.reply() == b"*2\r\n$1\r\nb\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
     assert engine.take_effects()[-1] == (0, [b"LPOP", b"b", b"2"])
@@ -150,9 +142,9 @@ def test_several_elements_are_taken_of_the_list_that_comes_first(engine: InProce
 
 
 def test_those_who_wait_for_a_sorted_set_are_served_first_come_first(engine: InProcess) -> None:
-    lowest = waiter(engine, "BZPOPMIN", "other", "zset", "0")
-    highest = waiter(engine, "BZPOPMAX", "zset", "0")
-    several = waiter(engine, "BZMPOP", "0", "1", "zset", "MAX", "COUNT", "2")
+    lowest = engine.waiting_client("BZPOPMIN", "other", "zset", "0")
+    highest = engine.waiting_client("BZPOPMAX", "zset", "0")
+    several = engine.waiting_client("BZMPOP", "0", "1", "zset", "MAX", "COUNT", "2")
     engine.run("ZADD", "zset", 1, "a", 2, "b", 3, "c", 4, "d")
     assert lowest.reply() == b"*3\r\n$4\r\nzset\r\n$1\r\na\r\n$1\r\n1\r\n"
     assert highest.reply() == b"*3\r\n$4\r\nzset\r\n$1\r\nd\r\n$1\r\n4\r\n"
@@ -183,20 +175,20 @@ def test_those_who_wait_for_a_sorted_set_are_served_first_come_first(engine: InP
 def test_a_sorted_set_that_comes_to_be_by_any_means_serves_who_waits(engine: InProcess, command: str) -> None:
     engine.run("ZADD", "source", 1, "a")
     payload = engine.run("DUMP", "source").partition(b"\r\n")[2][:-2]
-    client = waiter(engine, "BZPOPMIN", "zset", "0")
+    client = engine.waiting_client("BZPOPMIN", "zset", "0")
     engine.run(*command.split(), *([payload] if command.startswith("RESTORE") else []))
     assert client.reply() == b"*3\r\n$4\r\nzset\r\n$1\r\na\r\n$1\r\n1\r\n"
 
 
 def test_waiting_for_a_sorted_set_ends_at_its_time(engine: InProcess) -> None:
-    client = waiter(engine, "BZMPOP", "0.05", "1", "zset", "MIN")
+    client = engine.waiting_client("BZMPOP", "0.05", "1", "zset", "MIN")
     engine.set_clock(NOON + 51)
     ring(engine.engine)
     assert client.reply() == NIL
 
 
 def test_a_list_in_the_place_of_a_sorted_set_serves_only_who_waits_for_a_list(engine: InProcess) -> None:
-    scored, listed = waiter(engine, "BZPOPMIN", "key", "0"), waiter(engine, "BLPOP", "key", "0")
+    scored, listed = engine.waiting_client("BZPOPMIN", "key", "0"), engine.waiting_client("BLPOP", "key", "0")
     engine.run("RPUSH", "key", "a")
     assert (scored.reply(), listed.reply()) == (b"", popped("key", "a"))
 
@@ -205,8 +197,8 @@ def test_a_list_in_the_place_of_a_sorted_set_serves_only_who_waits_for_a_list(en
 
 
 def test_each_waits_for_its_own_type_of_the_same_key(engine: InProcess) -> None:
-    popping = waiter(engine, "BLPOP", "key", "0")
-    reading = waiter(engine, "XREAD", "BLOCK", "0", "STREAMS", "key", "0")
+    popping = engine.waiting_client("BLPOP", "key", "0")
+    reading = engine.waiting_client("XREAD", "BLOCK", "0", "STREAMS", "key", "0")
     engine.run("XADD", "key", "1-1", "f", "v")
     assert reading.reply().startswith(b"*1\r\n*2\r\n$3\r\nkey\r\n")
     assert popping.reply() == b""
@@ -216,7 +208,7 @@ def test_each_waits_for_its_own_type_of_the_same_key(engine: InProcess) -> None:
 
 
 def test_a_string_in_the_place_of_a_list_serves_nobody(engine: InProcess) -> None:
-    client = waiter(engine, "BLPOP", "key", "0")
+    client = engine.waiting_client("BLPOP", "key", "0")
     engine.run("SET", "key", "text")
     assert client.waits
     assert engine.run("BLPOP", "key", "0").startswith(b"-WRONGTYPE")
@@ -231,8 +223,8 @@ def test_group_readers_learn_that_their_stream_is_gone_and_plain_readers_wait_on
     engine.run("XGROUP", "CREATE", "key", "group", "$", "MKSTREAM")
     engine.run("SET", "text", "")
     engine.run("PEXPIRE", "key", 100)
-    grouped = waiter(engine, "XREADGROUP", "GROUP", "group", "alice", "BLOCK", "0", "STREAMS", "key", ">")
-    plain = waiter(engine, "XREAD", "BLOCK", "0", "STREAMS", "key", "$")
+    grouped = engine.waiting_client("XREADGROUP", "GROUP", "group", "alice", "BLOCK", "0", "STREAMS", "key", ">")
+    plain = engine.waiting_client("XREAD", "BLOCK", "0", "STREAMS", "key", "$")
     if event == "time":
         engine.set_clock(NOON + 101)
         engine.engine.tick()
@@ -247,7 +239,7 @@ def test_a_restored_stream_serves_group_readers(engine: InProcess) -> None:
     engine.run("XADD", "source", "1-1", "f", "v")
     payload = engine.run("DUMP", "source").partition(b"\r\n")[2][:-2]
     engine.run("XGROUP", "CREATE", "key", "group", "$", "MKSTREAM")
-    grouped = waiter(engine, "XREADGROUP", "GROUP", "group", "alice", "BLOCK", "0", "STREAMS", "key", ">")
+    grouped = engine.waiting_client("XREADGROUP", "GROUP", "group", "alice", "BLOCK", "0", "STREAMS", "key", ">")
     engine.run("RESTORE", "key", 0, payload, "REPLACE")
     assert b"$3\r\n1-1\r\n" in grouped.reply()
 

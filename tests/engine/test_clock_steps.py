@@ -8,7 +8,7 @@ import pytest
 
 from headrace.engine.staging import StagedBatch
 from headrace.engine.waking import ring
-from support.in_process import InProcess, InProcessClient
+from support.in_process import InProcess
 
 NOON = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -47,13 +47,6 @@ def engine() -> SetClock:
     return engine
 
 
-def waiter(engine: InProcess, *words: str | int) -> InProcessClient:
-    client = engine.connect()
-    client.run(*words)
-    assert client.waits
-    return client
-
-
 BLOCKING = [
     ("BLPOP", "l", "0.1"),
     ("BRPOP", "l", "0.1"),
@@ -74,7 +67,7 @@ BLOCKING = [
 @pytest.mark.parametrize("step_ms", STEPS_MS)
 @pytest.mark.parametrize("words", BLOCKING, ids=lambda words: " ".join(map(str, words)))
 def test_a_wait_lasts_as_long_as_was_asked_for(engine: SetClock, words: tuple[str | int, ...], step_ms: int) -> None:
-    client = waiter(engine, *words)
+    client = engine.waiting_client(*words)
     engine.pass_time(50)
     engine.step(step_ms)
     engine.pass_time(49)
@@ -87,12 +80,12 @@ def test_a_wait_lasts_as_long_as_was_asked_for(engine: SetClock, words: tuple[st
 @pytest.mark.parametrize("step_ms", STEPS_MS)
 def test_a_step_for_a_moment_stalls_nobody_not_even_who_comes_then(engine: SetClock, step_ms: int) -> None:
     """A step of 60 seconds back for a moment let no blocking call end until the clock was back where it had been."""
-    before = waiter(engine, "BLPOP", "l", "0.2")
+    before = engine.waiting_client("BLPOP", "l", "0.2")
     engine.step(step_ms)
-    during = waiter(engine, "BLPOP", "l", "0.2")
+    during = engine.waiting_client("BLPOP", "l", "0.2")
     engine.pass_time(100)
     engine.step(-step_ms)
-    after = waiter(engine, "BLPOP", "l", "0.2")
+    after = engine.waiting_client("BLPOP", "l", "0.2")
     engine.pass_time(101)
     assert [client.waits for client in (before, during, after)] == [False, False, True]
     engine.pass_time(100)
@@ -131,7 +124,7 @@ def test_a_pause_lasts_as_long_as_was_asked_for(engine: SetClock, step_ms: int) 
 def test_who_waits_for_idle_entries_is_served_when_a_step_makes_them_idle(engine: SetClock) -> None:
     engine.run("XADD", "s", "1-0", "f", "v")
     engine.run("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
-    client = waiter(engine, "XREADGROUP", "GROUP", "g", "b", "BLOCK", 0, "CLAIM", 30_000, "STREAMS", "s", ">")
+    client = engine.waiting_client("XREADGROUP", "GROUP", "g", "b", "BLOCK", 0, "CLAIM", 30_000, "STREAMS", "s", ">")
     engine.pass_time(100)
     assert client.waits
     engine.step(60_000)
@@ -142,7 +135,7 @@ def test_who_waits_for_idle_entries_is_served_when_a_step_makes_them_idle(engine
 def test_who_waits_for_idle_entries_is_not_served_early_nor_forgotten_after_a_step_back(engine: SetClock) -> None:
     engine.run("XADD", "s", "1-0", "f", "v")
     engine.run("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
-    client = waiter(engine, "XREADGROUP", "GROUP", "g", "b", "BLOCK", 0, "CLAIM", 1_000, "STREAMS", "s", ">")
+    client = engine.waiting_client("XREADGROUP", "GROUP", "g", "b", "BLOCK", 0, "CLAIM", 1_000, "STREAMS", "s", ">")
     engine.step(-60_000)
     engine.pass_time(1_001)
     assert client.waits  # the delivery lies ahead of the clock: it is not idle at all
@@ -154,7 +147,7 @@ def test_who_waits_for_idle_entries_is_not_served_early_nor_forgotten_after_a_st
 def test_who_waits_for_idle_entries_is_served_in_the_end_where_the_clock_stays_back(engine: SetClock) -> None:
     engine.run("XADD", "s", "1-0", "f", "v")
     engine.run("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
-    client = waiter(engine, "XREADGROUP", "GROUP", "g", "b", "BLOCK", 0, "CLAIM", 1_000, "STREAMS", "s", ">")
+    client = engine.waiting_client("XREADGROUP", "GROUP", "g", "b", "BLOCK", 0, "CLAIM", 1_000, "STREAMS", "s", ">")
     engine.step(-60_000)
     engine.pass_time(60_999)
     assert client.waits

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.engine.timers import Timer, TimerHeap
 from headrace.engine.waking import ring
-from support.in_process import InProcess, InProcessClient
+from support.in_process import InProcess
 
 NOON = 1_700_000_000_000
 FAR_MS = 1_000_000_000
@@ -51,13 +51,6 @@ def engine() -> InProcess:
     return engine
 
 
-def waiter(engine: InProcess, *words: str | int) -> InProcessClient:
-    client = engine.connect()
-    client.run(*words)
-    assert client.waits
-    return client
-
-
 WAITS = [
     ("BLPOP", "l", 1000000),
     ("BZPOPMIN", "z", 1000000),
@@ -71,7 +64,7 @@ WAITS = [
 @pytest.mark.parametrize("words", WAITS, ids=lambda words: words[0])
 @pytest.mark.parametrize("way", ["disconnect", "unblock", "timeout"])
 def test_who_leaves_leaves_no_timer(engine: InProcess, words: tuple[str | int, ...], way: str) -> None:
-    client = waiter(engine, *words)
+    client = engine.waiting_client(*words)
     assert len(engine.engine.waiting.timers) >= 1
     if way == "disconnect":
         engine.engine.disconnect(client.client)
@@ -87,7 +80,7 @@ def test_who_leaves_leaves_no_timer(engine: InProcess, words: tuple[str | int, .
 
 def test_a_client_that_is_served_leaves_no_timer_and_keeps_one_while_it_waits(engine: InProcess) -> None:
     words = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", FAR_MS, "CLAIM", FAR_MS, "STREAMS", "s", ">")
-    served, waiting = waiter(engine, *words), waiter(engine, *words)
+    served, waiting = engine.waiting_client(*words), engine.waiting_client(*words)
     engine.run("XADD", "s", "1-0", "f", "v")
     assert not served.waits
     assert waiting.waits

@@ -5,8 +5,7 @@ import math
 import random
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,9 +18,9 @@ from hypothesis import strategies as st
 
 import headrace
 from headrace.core.listpack import Listpack
-from headrace.core.memory import fail_after, fail_never
 from headrace.core.stream_id import MAX_ID, StreamID
 from headrace.protocol.reply import ReplyWriter
+from support.full_memory import full_memory
 
 CHUNK = 64 * 1024
 
@@ -343,16 +342,6 @@ def test_rewind_cannot_go_forward() -> None:
 
 
 # --- memory --------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def full_memory() -> Iterator[None]:
-    fail_after(0)
-    try:
-        with pytest.raises(MemoryError):
-            yield
-    finally:
-        fail_never()
 
 
 def test_a_refused_allocation_leaves_what_was_written() -> None:

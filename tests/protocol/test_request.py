@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import cycle, pairwise
 
 import hiredis
@@ -17,9 +16,9 @@ import redis
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.core.memory import fail_after, fail_never
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.request import RequestParser
+from support.full_memory import full_memory
 
 MUTATIONS = 500_000 if os.environ.get("HEADRACE_LONG") else 20_000
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -508,16 +507,6 @@ def test_the_buffer_grows_with_need_and_shrinks_after_the_peak() -> None:
     receive(parser, PING)
     assert list(drain(parser)) == [[b"PING"]]
     assert len(parser.space(-1)) == 16384
-
-
-@contextmanager
-def full_memory() -> Iterator[None]:
-    fail_after(0)
-    try:
-        with pytest.raises(MemoryError):
-            yield
-    finally:
-        fail_never()
 
 
 def test_a_refused_allocation_changes_nothing() -> None:

@@ -17,8 +17,9 @@ from headrace.storage.check import check
 from headrace.storage.errors import CannotRecover
 from headrace.storage.reading import read_data
 from support.in_process import InProcessClient
-from support.replay.replay_history import BEGINNING_MS, ROOT, Machine, Notes
+from support.replay.replay_history import BEGINNING_MS, ROOT, Machine
 from support.replay.whole_state import State, differences, take_state
+from support.storage.crash_life import Warnings
 from support.storage.memory_disk import MemoryDisk
 
 T = TypeVar("T")
@@ -271,7 +272,7 @@ def test_who_only_reads_files_names_it_too(line: str) -> None:
     [problem] = [problem for file in report.files for problem in file.problems]
     assert "does not change data" in problem.text
     with pytest.raises(CannotRecover, match="does not change data"):
-        end_of(read_data(ROOT, Notes(), disk))
+        end_of(read_data(ROOT, Warnings(), disk))
 
 
 @pytest.mark.parametrize("line", ["SELECT 1", "SCRIPT FLUSH", "EVAL return{redis.call('SET','x','y')} 0", "HSET h f v"])

@@ -29,6 +29,7 @@ from headrace.storage.manifest import parse
 from headrace.storage.reading import read_data
 from support.in_process import Nowhere
 from support.rdb_samples import Key, busy_stream, sample_keys, written
+from support.storage.crash_life import Warnings
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 ADDRESS_SPACE: Final = 2 << 30
@@ -131,15 +132,6 @@ def append_file(random: Random) -> bytes:
 # --- trying ----------------------------------------------------------------------------------------------------
 
 
-class Notes:
-    """What the loader has to say, which nobody reads."""
-
-    def notice(self, text: str) -> None:
-        pass
-
-    warning = notice
-
-
 class Victim:
     """Where a file is loaded, and then asked for everything."""
 
@@ -200,7 +192,7 @@ class Victim:
     def _load(self, name: str, data: bytes) -> None:
         path = self._directory / name
         path.write_bytes(data)
-        steps = read_data(path, Notes(), self._disk)
+        steps = read_data(path, Warnings(), self._disk)
         try:
             while True:
                 next(steps)

@@ -46,6 +46,13 @@ class InProcess(InProcessClient):
     def connect(self) -> InProcessClient:
         return InProcessClient(self.engine)
 
+    def waiting_client(self, *words: str | bytes | int) -> InProcessClient:
+        """Connect a client that waits for what the command asks."""
+        client = self.connect()
+        assert client.run(*words) == b""
+        assert client.waits
+        return client
+
     def set_clock(self, now_ms: int) -> None:
         """Let it be this time from now on, by both clocks, without anything noticing yet."""
         self.engine.clock = self.engine.steady_clock = lambda: now_ms

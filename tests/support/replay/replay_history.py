@@ -29,6 +29,7 @@ from headrace.storage.store import Store
 from support.in_process import InProcessClient
 from support.replay.any_command import AnyCommand, Line
 from support.replay.whole_state import State, differences, take_state
+from support.storage.crash_life import Warnings
 from support.storage.memory_disk import MemoryDisk
 
 Clock = Callable[[], int]
@@ -54,19 +55,6 @@ SETTINGS: Final = {
 SCRIPT: Final = b"return redis.call(unpack(ARGV))"
 
 
-class Notes:
-    """What a store says; while loading, it should be nothing."""
-
-    def __init__(self) -> None:
-        self.sentences: list[str] = []
-
-    def notice(self, _text: str) -> None:
-        pass
-
-    def warning(self, text: str) -> None:
-        self.sentences.append(text)
-
-
 class Machine:
     """An engine on a disk."""
 
@@ -89,7 +77,7 @@ class Machine:
         self.engine.failure_hook = _raise
         self.journal = Journal(disk, background=False)
         self.journal.room = 0
-        self.notes = Notes()
+        self.notes = Warnings()
         self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.notes)
 
     def open(self) -> None:

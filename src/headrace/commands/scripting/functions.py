@@ -5,10 +5,9 @@ What a library is, is told in `headrace.engine.functions`.
 
 from typing import Final
 
-from headrace.commands.arguments import numbered_keys
 from headrace.commands.declaration.help import bad_subcommand, reply_help
 from headrace.commands.declaration.table import command, container
-from headrace.commands.scripting.scripts import RUNS, count_keys
+from headrace.commands.scripting.scripts import count_keys, runs
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
@@ -36,27 +35,13 @@ def _run(call: Call, *, read_only: bool) -> None:
     functions.run(call, call.argv[1], count_keys(call), read_only=read_only)
 
 
-@command(
-    "fcall function numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=RUNS | Flag.MAY_REPLICATE,
-    find_keys=numbered_keys(2),
-    since="7.0.0",
-    group="scripting",
-)
+@runs("fcall function", since="7.0.0")
 def fcall(call: Call) -> None:
     """Run a function of a library, as one command, and reply what it returns."""
     _run(call, read_only=False)
 
 
-@command(
-    "fcall_ro function numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=RUNS | Flag.READ,
-    find_keys=numbered_keys(2),
-    since="7.0.0",
-    group="scripting",
-)
+@runs("fcall_ro function", since="7.0.0", read_only=True)
 def fcall_ro(call: Call) -> None:
     """Run a function that says of itself that it does not write."""
     _run(call, read_only=True)

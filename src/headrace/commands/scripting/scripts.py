@@ -3,21 +3,34 @@
 How a script runs is told in `headrace.engine.script_host`.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from headrace.commands.arguments import numbered_keys
 from headrace.commands.declaration.help import reply_help
-from headrace.commands.declaration.table import command, container
+from headrace.commands.declaration.table import Handler, command, container
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
 
-RUNS: Final = (
+_RUNS: Final = (
     Flag.NO_SCRIPT | Flag.STALE | Flag.SKIP_MONITOR | Flag.NO_MANDATORY_KEYS | Flag.MOVABLE_KEYS | Flag.LENGTHY
 )
 _QUIET: Final = Flag.LOADING | Flag.STALE
 
 # --- running -----------------------------------------------------------------------------------------------------
+
+
+def runs(name_and_first: str, *, since: str, read_only: bool = False) -> Callable[[Handler], Handler]:
+    """Declare the function below as a command that runs a script or a function with keys and arguments."""
+    return command(
+        f"{name_and_first} numkeys [key [key ...]] [arg [arg ...]]",
+        arity=-3,
+        flags=_RUNS | (Flag.READ if read_only else Flag.MAY_REPLICATE),
+        find_keys=numbered_keys(2),
+        since=since,
+        group="scripting",
+    )
 
 
 def count_keys(call: Call) -> int:
@@ -39,53 +52,25 @@ def _run(call: Call, *, by_text: bool, read_only: bool) -> None:
     scripts.run(call, script, keys, read_only=read_only)
 
 
-@command(
-    "eval script numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=RUNS | Flag.MAY_REPLICATE,
-    find_keys=numbered_keys(2),
-    since="2.6.0",
-    group="scripting",
-)
+@runs("eval script", since="2.6.0")
 def eval_(call: Call) -> None:
     """Run a script in Lua, as one command, and reply what it returns."""
     _run(call, by_text=True, read_only=False)
 
 
-@command(
-    "evalsha sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=RUNS | Flag.MAY_REPLICATE,
-    find_keys=numbered_keys(2),
-    since="2.6.0",
-    group="scripting",
-)
+@runs("evalsha sha1", since="2.6.0")
 def evalsha(call: Call) -> None:
     """Run a script that was loaded before, named by the SHA-1 of its text."""
     _run(call, by_text=False, read_only=False)
 
 
-@command(
-    "eval_ro script numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=RUNS | Flag.READ,
-    find_keys=numbered_keys(2),
-    since="7.0.0",
-    group="scripting",
-)
+@runs("eval_ro script", since="7.0.0", read_only=True)
 def eval_ro(call: Call) -> None:
     """Run a script in Lua that may not write."""
     _run(call, by_text=True, read_only=True)
 
 
-@command(
-    "evalsha_ro sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    arity=-3,
-    flags=RUNS | Flag.READ,
-    find_keys=numbered_keys(2),
-    since="7.0.0",
-    group="scripting",
-)
+@runs("evalsha_ro sha1", since="7.0.0", read_only=True)
 def evalsha_ro(call: Call) -> None:
     """Run a script that was loaded before and may not write."""
     _run(call, by_text=False, read_only=True)
