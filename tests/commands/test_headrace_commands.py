@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
+from headrace.engine.applier import Applier
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
-from headrace.engine.replay import Replayer
 from support.in_process import InProcess
 from support.packed_rows import numbered, packed
 from support.stream_session import NOW, StreamSession
@@ -69,11 +69,11 @@ def repeated(effects: list[tuple[int, list[bytes]]]) -> Session:
     """Repeat effects in an engine of its own."""
     session = Session()
     session.wait_ms(123_456)
-    replayer = Replayer(session.engine)
+    applier = Applier(session.engine, session.engine.unix_ms())
     for number, argv in effects:
-        assert replayer.run([b"SELECT", b"%d" % number]) is None
-        assert replayer.run(argv) is None, argv[:3]
-    replayer.end()
+        assert applier.run([b"SELECT", b"%d" % number]) is None
+        assert applier.run(argv) is None, argv[:3]
+    applier.end()
     return session
 
 

@@ -7,7 +7,7 @@ import redis
 
 from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
-from headrace.engine.replay import Replayer
+from headrace.engine.applier import Applier
 from headrace.formats.dump import open_payload
 from headrace.formats.values import dump_value, restore_value
 from support.in_process import InProcess
@@ -104,10 +104,10 @@ def test_what_stays_is_found_while_elements_come_and_go_and_after_a_restart(scan
         history += engine.take_effects()
         if chance.random() < 0.03:
             engine = InProcess()
-            replayer = Replayer(engine.engine)
+            applier = Applier(engine.engine, engine.engine.unix_ms())
             for _, argv in history:
-                replayer.run(argv)
-            replayer.end()
+                applier.run(argv)
+            applier.end()
             engine.take_effects()
     assert staying <= found
 

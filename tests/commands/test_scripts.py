@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from headrace.engine.replay import Replayer
+from headrace.engine.applier import Applier
 from support.in_process import InProcess
 from support.raw_client import RawClient
 from support.script_samples import CALLED, LIBRARIES, RETURNED, WRONG, lines
@@ -112,10 +112,8 @@ def test_a_script_sees_one_moment(engine: InProcess) -> None:
 
 
 def test_effects_of_a_script_are_those_of_its_commands_together(engine: InProcess) -> None:
-    taken: list[list[tuple[int, list[bytes]]]] = []
-    engine.engine.effect_sink = taken.append
     engine.run("EVAL", "redis.call('set','a',1) redis.call('get','a') redis.call('select',2) redis.call('incr','b')", 0)
-    assert taken == [[(0, [b"set", b"a", b"1"]), (2, [b"incr", b"b"])]]
+    assert engine.recorded.units == [[(0, [b"set", b"a", b"1"]), (2, [b"incr", b"b"])]]
 
 
 def test_what_a_script_did_before_it_failed_is_done_and_logged(engine: InProcess) -> None:
@@ -170,11 +168,11 @@ def test_effects_of_random_scripts_replayed_elsewhere_end_with_the_same_data(see
         number = chance.randrange(1, 10)
         script = " ".join(chance.choices(WRITES, k=chance.randrange(1, 8))).replace("N", str(number))
         engine.run("EVAL", script, 0)
-    replayer = Replayer(other.engine)
+    applier = Applier(other.engine, other.engine.unix_ms())
     for number, argv in engine.take_effects():
-        replayer.run([b"SELECT", b"%d" % number])
-        assert replayer.run(argv) is None, argv
-    replayer.end()
+        applier.run([b"SELECT", b"%d" % number])
+        assert applier.run(argv) is None, argv
+    applier.end()
     assert picture(other) == picture(engine)
 
 

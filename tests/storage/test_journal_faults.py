@@ -167,7 +167,7 @@ def test_after_a_failed_sync_only_a_new_file_will_do(bench: Bench, tmp_path: Pat
 
     # Effects that come all the same, such as expiries, are in the base to come.
     before = bench.text
-    bench.journal.take([(0, [b"DEL", b"expired"])])
+    bench.engine.effects.write([(0, [b"DEL", b"expired"])])
     bench.settle()
     assert bench.text == before
 
@@ -309,7 +309,7 @@ def test_a_transaction_for_which_memory_ends_in_the_middle_leaves_nothing_of_it(
     peer = bench.peer("a")
     memory.fail_after(allowed)
     try:
-        bench.journal.take([(0, [b"SET", b"k", b"x" * (20_000 << number)]) for number in range(4)])
+        bench.engine.effects.write([(0, [b"SET", b"k", b"x" * (20_000 << number)]) for number in range(4)])
     finally:
         memory.fail_never()
     bench.settle()

@@ -1,6 +1,6 @@
 """Loading into an engine: what time does not touch meanwhile, and where a run of commands ends."""
 
-from headrace.engine.replay import Replayer
+from headrace.engine.applier import Applier
 from headrace.formats.aof import AofReader, encode
 from support.in_process import InProcess
 from support.storage.crash_life import ROOT, Clock, Process
@@ -13,14 +13,15 @@ def test_a_key_whose_time_has_come_is_there_for_what_follows_in_the_files() -> N
     """A base has it with a time; an increment behind takes that away. A tick in between once took the key."""
     engine = InProcess()
     engine.set_clock(NOON)
-    engine.engine.effect_sink = None
-    replayer = Replayer(engine.engine)
+    engine.engine.begin_loading()
+    applier = Applier(engine.engine, engine.engine.unix_ms())
     engine.engine.load_key(0, b"kept", b"v", NOON - 1000, None)
     engine.engine.load_key(0, b"expired", b"v", NOON - 1000, None)
     engine.engine.tick()
-    assert replayer.run([b"PERSIST", b"kept"]) is None
+    assert applier.run([b"PERSIST", b"kept"]) is None
     engine.engine.tick()
-    replayer.end()
+    applier.end()
+    engine.engine.end_loading()
     engine.engine.tick()
     assert engine.run("GET", "kept") == b"$1\r\nv\r\n"
     assert engine.run("EXISTS", "expired") == b":0\r\n"
@@ -44,14 +45,14 @@ def test_commands_run_up_to_a_number_an_error_or_the_end() -> None:
     commands = [[b"SET", b"k", b"%d" % number] for number in range(10)]
     commands[6] = [b"LPUSH", b"k", b"v"]
     reader = AofReader(b"".join(map(encode, commands)))
-    replayer = Replayer(engine.engine)
-    assert (replayer.run_many(reader, 4), replayer.error) == (4, None)
-    assert replayer.run_many(reader, 100) == 3
-    assert replayer.refused == commands[6]
-    assert replayer.error == b"WRONGTYPE Operation against a key holding the wrong kind of value"
+    applier = Applier(engine.engine, engine.engine.unix_ms())
+    assert (applier.run_many(reader, 4), applier.error) == (4, None)
+    assert applier.run_many(reader, 100) == 3
+    assert applier.refused == commands[6]
+    assert applier.error == b"WRONGTYPE Operation against a key holding the wrong kind of value"
     assert reader.start == len(b"".join(map(encode, commands[:6])))
     for count in (3, 0):
-        assert replayer.run_many(reader, 100) == count
-        assert replayer.error is None
-    replayer.end()
+        assert applier.run_many(reader, 100) == count
+        assert applier.error is None
+    applier.end()
     assert engine.run("GET", "k") == b"$1\r\n9\r\n"

@@ -10,9 +10,9 @@ from typing import TypeVar
 import pytest
 
 from headrace.commands.all import TABLE
+from headrace.engine.applier import Applier
 from headrace.engine.command import Flag
 from headrace.engine.effects import BESIDE_WRITES
-from headrace.engine.replay import Replayer
 from headrace.storage.check import check
 from headrace.storage.errors import CannotRecover
 from headrace.storage.reading import read_data
@@ -111,9 +111,9 @@ def test_what_redis_7_0_takes_is_repeated() -> None:
     """XSETID below an ID that was deleted, and what followed it; we refuse it to clients, as later versions do."""
     session = Session()
     lines = ("XADD s 1-0 f v", "XADD s 5-0 f v", "XDEL s 5-0", "XSETID s 2-0", "XADD s 3-0 f v")
-    replayer = Replayer(session.machine.engine)
-    assert [replayer.run(line.encode().split()) for line in lines] == [None] * len(lines)
-    replayer.end()
+    applier = Applier(session.machine.engine, session.machine.engine.unix_ms())
+    assert [applier.run(line.encode().split()) for line in lines] == [None] * len(lines)
+    applier.end()
     assert session.ask("XRANGE s - +").count(b"-0\r\n") == 2
     assert session.ask("XSETID s 4-0").startswith(b"-ERR")
 
@@ -284,13 +284,13 @@ def test_what_redis_has_ever_written_is_repeated(line: str) -> None:
 
 def test_every_command_of_the_table_is_an_effect_or_is_refused() -> None:
     """No command may be run by a file only because nobody thought of it: it writes, or is one of a short list."""
-    replayer = Replayer(Session().machine.engine)
+    applier = Applier(Session().machine.engine, Session().machine.engine.unix_ms())
     for found in TABLE.values():
         for command in found.subcommands.values() or (found,):
             if command.flags & Flag.WRITE or command.name in BESIDE_WRITES:
                 continue
             words = [*command.name.split(b"|"), *[b"1"] * (abs(command.arity) - len(command.name.split(b"|")))]
-            error = replayer.run(words)
+            error = applier.run(words)
             assert error is not None, command.name
             assert b"does not change data" in error, command.name
-    replayer.end()
+    applier.end()

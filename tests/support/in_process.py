@@ -4,8 +4,7 @@ from headrace.commands.all import TABLE
 from headrace.engine.channel import ClosedChannel
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
-
-Effect = tuple[int, list[bytes]]
+from support.effects import Effect, Effects
 
 
 class Nowhere(ClosedChannel):
@@ -40,8 +39,7 @@ class InProcess(InProcessClient):
         engine = Engine(Config(), TABLE)
         super().__init__(engine)
         self.engine = engine
-        self._effects: list[Effect] = []
-        self.engine.effect_sink = self._effects.extend
+        self.recorded = Effects(engine)
 
     def connect(self) -> InProcessClient:
         return InProcessClient(self.engine)
@@ -63,6 +61,4 @@ class InProcess(InProcessClient):
 
     def take_effects(self) -> list[Effect]:
         """Return the effects since the last time, each with the number of its database."""
-        taken = list(self._effects)
-        self._effects.clear()
-        return taken
+        return self.recorded.take()

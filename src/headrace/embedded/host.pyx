@@ -121,7 +121,7 @@ cdef class Host:
         if self.state != OPEN:
             return 0
         self.state = BROKEN
-        self.engine.forget_effects()
+        self.engine.effects.discard()
         try:
             self.journal.drain()
         finally:

@@ -87,8 +87,8 @@ cdef class Call:
     cpdef int emit(self, list argv) except -1:
         """Note an effect, in place of the command itself."""
         self.explicit_effects = True
-        if self.engine.effect_sink is not None:
-            self.engine.effects.append((self.db.number, argv))
+        if self.engine.effects.wanted:
+            self.engine.effects.add(self.db.number, argv)
         return 0
 
     cpdef int emit_nothing(self) except -1:
@@ -97,8 +97,8 @@ cdef class Call:
         return 0
 
     cpdef bint may_block(self):
-        """Whether a reply may be kept waiting: not inside a transaction, nor when effects are replayed."""
-        return not self.client.executing and not self.engine.loading
+        """Whether a reply may be kept waiting: not inside a transaction, nor when effects are applied."""
+        return not self.client.executing and not self.engine.applying
 
     cpdef int block(self, list keys, bytes kind, int64_t timeout_ms, bint without_key, list argv) except -1:
         """Answer later: run `argv` again when a key is ready, or answer nothing after the timeout (0: never)."""

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from headrace.core.entry_log cimport NodeLimits
 from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command
+from headrace.engine.effect_log cimport EffectLog
 from headrace.engine.keyspace cimport Database
 from headrace.engine.stats cimport Stats
 
@@ -34,8 +35,7 @@ cdef class Engine:
     cdef bint leave_access              # the client that runs a command does not want its accesses noted
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
-    cdef public object effect_sink      # None, or a function that takes a list of (database number, argv)
-    cdef list effects                   # of the command that runs
+    cdef readonly EffectLog effects     # what was done to the data
     cdef list ready                     # (database, key) that may serve waiting clients
     cdef dict ready_set
     cdef list unflushed                 # clients with replies
@@ -55,8 +55,8 @@ cdef class Engine:
     cdef readonly object staging        # what writers have staged and not committed yet
     cdef uint64_t next_client_id
     cdef int depth                      # commands within commands: EXEC, scripts
-    cdef public bint loading            # effects are replayed: nothing expires or blocks, limits are off
-    cdef readonly Client loader         # who repeats them; None: nobody does
+    cdef public bint loading            # not all data is there: clients are refused, and nothing expires
+    cdef readonly bint applying                  # an effect is repeated: nothing expires or blocks, limits are off
     cdef public bint over_memory
     cdef public bytes write_refusal     # why nothing can be written now; None: it can
     cdef public int64_t paused_until    # ms of the steady clock; 0: not paused
@@ -83,7 +83,8 @@ cdef class Engine:
     cdef Command find_effect(self, Client client, list argv)
     cpdef Command command_of(self, list argv)
     cdef bint is_paused(self) noexcept
-    cdef int settle_effects(self) except -1
+    cdef int apply(self, Client client, list argv) except -1
+    cpdef int record(self, Database db, list argv) except -1
     cdef int attend_before(self, Client client, Command command, list argv) except -1
     cdef int attend_after(self, Client client, Command command, list argv) except -1
     cpdef int push(self, Client client, bytes message) except -1

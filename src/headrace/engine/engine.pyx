@@ -86,7 +86,7 @@ cdef class Engine:
         self.persistence = Persistence(self.unix_ms() // 1000)
         self.active_expiry = True
         self.failure_hook = print_failure
-        self.effects = []
+        self.effects = EffectLog()
         self.ready = []
         self.ready_set = {}
         self.unflushed = []
@@ -170,12 +170,9 @@ cdef class Engine:
 
     # --- loading -----------------------------------------------------------------------------------------------
 
-    def begin_loading(self) -> Client:
-        """Let nobody but the client that this returns change data: it repeats what was written before."""
+    def begin_loading(self) -> None:
+        """Refuse clients until the data is there."""
         self.loading = True
-        self.loader = Client(0, self.databases[0], None, self.steady_ms())
-        self.loader.authenticated = True
-        return self.loader
 
     def load_key(self, number: int, key: bytes, value: object, expires_ms: int | None, idle_s: int | None) -> None:
         """Give a key of a database a value that was saved, and what else was saved of it."""
@@ -191,7 +188,6 @@ cdef class Engine:
         for db in self.databases:
             db.close_places()
         self.loading = False
-        self.loader = None
         self.dirty = 0
 
     def rename_command(self, name: bytes, called: bytes) -> None:
@@ -298,8 +294,7 @@ cdef class Engine:
                 client.keep_for_exec(command, argv)
             client.reply.simple(b"QUEUED")
             return 0
-        if command.flags & LENGTHY and self.long_runs is not None and runs_script(client, command) \
-                and client is not self.loader:
+        if command.flags & LENGTHY and self.long_runs is not None and runs_script(client, command):
             self.long_runs.begin(client, command, argv)
             return 0
         return self.run(client, command, argv)
@@ -312,8 +307,6 @@ cdef class Engine:
         cdef Command command
         cdef Command inner
         cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
-        if client is self.loader:
-            return self.find_effect(client, argv)
         if name == self.recent_name:
             command = self.recent_command
         else:
@@ -368,8 +361,20 @@ cdef class Engine:
             return False
         return True
 
+    cdef int apply(self, Client client, list argv) except -1:
+        """Run or queue an effect that is repeated."""
+        cdef Command command = self.find_effect(client, argv)
+        if command is None:
+            return 0
+        if client.queue is None or command.flags & IN_MULTI:
+            return self.run(client, command, argv)
+        if command.flags & NO_MULTI:
+            return self.refuse(client, command, b"ERR Command not allowed inside a transaction")
+        client.keep_for_exec(command, argv)
+        return 0
+
     cdef Command find_effect(self, Client client, list argv):
-        """The same for what is repeated: by the names that commands were born with, and only what may be an effect.
+        """The command of an effect: by the name that it was born with, and only what may be an effect.
 
         Nothing else is asked. Limits, permissions and the state of the server were, when it was done.
         """
@@ -486,11 +491,11 @@ cdef class Engine:
         if self.attended:
             self.attend_after(client, command, argv)
         # Fewer changes than before: a snapshot was written, or loaded, which is no effect.
-        if self.dirty > dirty and not call.explicit_effects and self.effect_sink is not None:
-            self.effects.append((call.db.number, argv))
-        if self.depth == 0 and self.effects:
-            self.settle_effects()
-        if client.wait is not wait or client is self.loader:
+        if self.dirty > dirty and not call.explicit_effects and self.effects.wanted:
+            self.effects.add(call.db.number, argv)
+        if self.depth == 0 and self.effects.pending:
+            self.effects.settle()
+        if client.wait is not wait or self.applying:
             if client.wait is not None:         # it is counted when its wait is over
                 client.blocked_ns = monotonic_ns() - began + (client.blocked_ns if wait is not None else 0)
             return 0
@@ -554,16 +559,13 @@ cdef class Engine:
             client.executing = False
             client.discard_transaction()
 
-    cdef int settle_effects(self) except -1:
-        effects = self.effects
-        self.effects = []
-        if self.effect_sink is not None:    # CONFIG SET appendonly no, inside the transaction
-            self.effect_sink(effects)
+    cpdef int record(self, Database db, list argv) except -1:
+        """Note an effect that no command asked for: of time, or of a rule."""
+        if self.effects.wanted:
+            self.effects.add(db.number, argv)
+            if self.depth == 0:
+                self.effects.settle()
         return 0
-
-    def forget_effects(self) -> None:
-        """The effects so far of the transaction that runs need not be noted: a base that was just written has them."""
-        self.effects = []
 
     cdef bint is_paused(self) noexcept:
         """Whether CLIENT PAUSE wants the data to stay as it is; one whose time is up may still have to be ended."""
@@ -591,7 +593,8 @@ cdef class Engine:
             if self.event_classes & KEY_MISS and self.depth and self.minds_misses:
                 self.announce(db, KEY_MISS, b"keymiss", key)
             return None
-        if db.expires and key in db.expires and db.expires[key] < self.now_ms and not self.loading:
+        if db.expires and key in db.expires and db.expires[key] < self.now_ms and not self.loading \
+                and not self.applying:
             # A pause keeps the data as it is, but what a command is about to write must not meet what has expired: it
             # would go into a key whose time has come, and be gone with it.
             if not self.is_paused() or self.writing:
@@ -612,23 +615,17 @@ cdef class Engine:
         self.announce(db, EXPIRED, b"expired", key)
         self.touch_key(db, key)
         self.signal_key(db, key)
-        if self.effect_sink is not None:
-            self.effects.append((db.number, deletion(key)))
-            if self.depth == 0:
-                self.settle_effects()
-        return 0
+        return self.record(db, deletion(key))
 
     cdef int expire_messages(self, Database db) except -1:
         """Forget what producers sent too long ago; the effect says how much that was."""
         for key in list(db.producing):
             value = db.values.get(key)
             forgotten = value.producers.expire(self.now_ms) if type(value) is Stream else ()
-            if forgotten and self.effect_sink is not None:
-                self.effects.append((db.number, forgetting(key, forgotten)))
+            if forgotten:
+                self.record(db, forgetting(key, forgotten))
             if type(value) is not Stream or not len(value.producers):
                 db.producing.discard(key)
-        if self.effects:
-            self.settle_effects()
         return 0
 
     cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1:

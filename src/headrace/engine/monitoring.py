@@ -66,7 +66,7 @@ class Monitors:
     def show(self, client: "Client", command: "Command", argv: list[bytes]) -> None:
         """Show a command of a client to everybody who asked for it."""
         engine = self._engine
-        if command.flags & _HIDDEN or client is engine.loader:
+        if command.flags & _HIDDEN or engine.applying:
             return
         microseconds = engine.unix_us()
         place = client.address if engine.clients.get(client.id) is client else b"lua"

@@ -88,7 +88,7 @@ class ScriptHost:
             read_only = b"no-writes" in flags
             if self._engine.over_memory and not read_only and b"allow-oom" not in flags:
                 raise CommandError(_NEEDS_MEMORY)
-            if not read_only and self._engine.write_refusal is not None and not self._engine.loading:
+            if not read_only and self._engine.write_refusal is not None and not self._engine.applying:
                 raise CommandError(self._engine.write_refusal)
         call.emit_nothing()
         may_grow = flags is not None and b"allow-oom" in flags
@@ -113,7 +113,7 @@ class ScriptHost:
 
     def load_library(self, sandbox: LuaSandbox, source: bytes) -> dict[bytes, Any]:
         """Run the code of a library, which may take only so long, and return what it registers."""
-        self._load_until = time.monotonic() + (_RELOAD_S if self._engine.loading else _LOAD_S)
+        self._load_until = time.monotonic() + (_RELOAD_S if self._engine.applying else _LOAD_S)
         try:
             return sandbox.load_library(source)
         except ScriptFailed as failure:

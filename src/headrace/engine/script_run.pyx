@@ -75,9 +75,9 @@ cdef class ScriptRun:
                 return b"NOPERM ACL failure in script: %s" % refusal.removeprefix(b"NOPERM ")
         if command.flags & (WRITE | MAY_REPLICATE) and self.read_only:
             return b"ERR Write commands are not allowed from read-only scripts."
-        if command.flags & WRITE and engine.write_refusal is not None and not engine.loading:
+        if command.flags & WRITE and engine.write_refusal is not None and not engine.applying:
             return engine.write_refusal
-        if engine.over_memory and command.flags & DENY_OOM and not engine.loading:
+        if engine.over_memory and command.flags & DENY_OOM and not engine.applying:
             if not self.may_grow and not self.has_written:
                 return OUT_OF_MEMORY
         if command.flags & WRITE:

@@ -1,9 +1,11 @@
 from libc.stdint cimport uint8_t
 
+from headrace.formats.command_source cimport CommandSource
+
 ctypedef const uint8_t byte_t
 
 
-cdef class AofReader:
+cdef class AofReader(CommandSource):
     cdef Py_buffer view
     cdef object source
     cdef byte_t *first

@@ -2,6 +2,8 @@ from enum import Enum
 from mmap import mmap
 from typing import final
 
+from headrace.formats.command_source import CommandSource
+
 Bytes = bytes | bytearray | memoryview | mmap
 
 class Ending(Enum):
@@ -11,7 +13,7 @@ class Ending(Enum):
     BROKEN = "broken"
 
 @final
-class AofReader:
+class AofReader(CommandSource):
     def __new__(cls, source: Bytes, position: int = 0) -> AofReader: ...
     @property
     def start(self) -> int: ...

@@ -281,7 +281,7 @@ cdef inline bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept
 # --- reading ---------------------------------------------------------------------------------------------------
 
 @cython.final
-cdef class AofReader:
+cdef class AofReader(CommandSource):
     """Call `next` until it gives None; then `ending` says how the commands end.
 
     `start` is where the command that `next` gave begins and `position` where it ends. `open_multi` is where the MULTI

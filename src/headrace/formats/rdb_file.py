@@ -30,6 +30,9 @@ FIRST_CHECKSUM_VERSION: Final = 5
 OWN_FIELD: Final = b"headrace-ver"
 """The auxiliary field that only our files have."""
 
+OFFSET_FIELD: Final = b"headrace-offset"
+"""The auxiliary field that says how many bytes of effects led to the data; see engine.effect_log."""
+
 _VALKEY_MAGIC: Final = b"VALKEY"
 
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headrace.commands.all import TABLE
+from headrace.engine.applier import Applier
 from headrace.engine.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
-from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader, Ending, encode, find_command
 from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload, WrongChecksum
@@ -88,7 +88,7 @@ class Scratch:
         config.load("databases", [str(_DATABASES)])
         self.engine = Engine(config, TABLE)
         self.engine.failure_hook = lambda _name, _bug: None
-        self.replayer = Replayer(self.engine)
+        self.applier = Applier(self.engine, self.engine.unix_ms())
 
     def inspect(
         self, source: memoryview, *, snapshot: bool = False, alone: bool = False
@@ -104,7 +104,7 @@ class Scratch:
             position = yield from self._inspect_snapshot(source, findings)
         if not findings.beyond_repair and (not findings.contents or position < len(source)):
             findings.contents.append("commands")
-            yield from _CommandInspection(self.replayer, source, position, findings, alone=alone).run()
+            yield from _CommandInspection(self.applier, source, position, findings, alone=alone).run()
         return findings
 
     def _inspect_snapshot(self, source: memoryview, findings: Findings) -> Generator[int, None, int]:
@@ -161,10 +161,8 @@ class _Damage(NamedTuple):
 class _CommandInspection:
     """One walk over the commands of a file."""
 
-    def __init__(
-        self, replayer: Replayer, source: memoryview, position: int, findings: Findings, *, alone: bool
-    ) -> None:
-        self._replayer = replayer
+    def __init__(self, applier: Applier, source: memoryview, position: int, findings: Findings, *, alone: bool) -> None:
+        self._applier = applier
         self._source = source
         self._reader = AofReader(source, position)
         self._findings = findings
@@ -176,7 +174,7 @@ class _CommandInspection:
     def run(self) -> Iterator[int]:
         """Look at every command."""
         findings = self._findings
-        self._replayer.run([b"SELECT", b"0"])
+        self._applier.run([b"SELECT", b"0"])
         end = self._reader.data_size
         while True:
             reader = self._reader
@@ -236,7 +234,7 @@ class _CommandInspection:
         self._findings.problems.append(Problem(start, f"{reader.problem}; {lost}"))
         chosen = b""
         for argv in readable(data):
-            if argv[0].upper() == b"SELECT" and self._replayer.run(argv) is None:
+            if argv[0].upper() == b"SELECT" and self._applier.run(argv) is None:
                 chosen = encode(argv)
         self._findings.edits.append(Edit(start, stop, chosen))
 
@@ -267,7 +265,7 @@ class _CommandInspection:
                 self._drop(argv, start, end, "there is no MULTI before it")
             self._multi = self._damage = None
         else:
-            error = self._replayer.run(argv)
+            error = self._applier.run(argv)
             if error is not None and not (self._alone and was_understood(error)):
                 self._drop(argv, start, end, error.decode("utf-8", "backslashreplace"))
 

@@ -1,5 +1,6 @@
 from libc.stdint cimport uint64_t
 
+from headrace.engine.effect_log cimport Subscriber
 from headrace.storage.worker cimport Buffer, Worker
 
 cdef enum:
@@ -11,13 +12,12 @@ cdef enum:
     FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
 
 
-cdef class Journal:
+cdef class Journal(Subscriber):
     cdef readonly object disk
     cdef readonly object file           # the open increment, as the disk knows it; None: nothing is written
     cdef Worker worker
     cdef public bint immediate          # the worker has no thread, and does what it is given at once
     cdef int policy
-    cdef int selected                   # the database of the last effect in the file; -1: none yet
     cdef Buffer filling                 # effects that nobody writes yet
     cdef Buffer refused                 # effects that the disk did not take, sealed; those that are filled come after
     cdef readonly uint64_t position     # bytes of effects taken so far
@@ -69,9 +69,6 @@ cdef class Journal:
         """Whether so much waits for the disk that more should not be taken."""
         return self.position - self.written > FULL and not self.failing
 
-    cpdef int take(self, list effects) except -1
-    cdef int put(self, list argv) except -1
-    cdef int put_text(self, bytes text) except -1
     cdef inline int make_room(self, size_t needed) except -1
     cdef int hold(self, object channel, list chunks) except -1
     cdef int send_safe(self) except -1

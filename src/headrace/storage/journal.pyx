@@ -36,16 +36,14 @@ written: `collect` takes their effects from its moment on, and they are the firs
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_SIZE
 from libc.errno cimport ENOMEM
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from headrace.core.memory cimport byte_t, reallocate, release as free_block
-from headrace.formats.aof cimport hide, is_hidden_command
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
-from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
 from headrace.storage.worker cimport Outcome, Worker, empty
 
 from contextlib import suppress
@@ -54,12 +52,10 @@ from time import monotonic
 cdef size_t GROUP_MAX = <size_t>1 << 40         # what a seal has digits for
 
 cdef dict POLICIES = {"always": ALWAYS, "everysec": EVERYSEC, "no": NEVER}
-cdef list MULTI = [b"MULTI"]
-cdef list EXEC = [b"EXEC"]
 
 
 @cython.final
-cdef class Journal:
+cdef class Journal(Subscriber):
     """See the module. Everything but the worker's jobs happens on the thread that owns the engine.
 
     Without `background`, these too: the worker then calls the disk, at once or when `completed` is called.
@@ -73,7 +69,6 @@ cdef class Journal:
         self.stalled = []
         self.policy = ALWAYS
         self.room = 1 << 20
-        self.selected = -1
         self.synced_at = monotonic()
 
     def __dealloc__(self):
@@ -103,7 +98,7 @@ cdef class Journal:
             self.worker.forget()
         if not self.collecting:
             empty(&self.filling)
-            self.selected = -1
+            self.starts_anew = True
         empty(&self.refused)
         self.file = file
         self.size = size
@@ -157,58 +152,27 @@ cdef class Journal:
 
     # --- effects -----------------------------------------------------------------------------------------------
 
-    cpdef int take(self, list effects) except -1:
-        """Take the effects of one command or transaction, in order: (database number, argv) each."""
+    cdef int take(self, const byte_t *data, size_t size) except -1:
+        """Take the effects of one command or transaction, behind room for the seal."""
         cdef size_t before = self.filling.size
-        cdef bint several = PyList_GET_SIZE(effects) > 1
+        cdef size_t begin = before or SEAL_SIZE
         if self.incomplete and not self.collecting:
             return 0
         try:
-            if several:
-                self.put(MULTI)
-            for number, argv in effects:
-                if <int>number != self.selected:
-                    self.put([b"SELECT", b"%d" % number])
-                    self.selected = number
-                if is_hidden_command(<list>argv):
-                    self.put_text(hide(<list>argv))
-                else:
-                    self.put(argv)
-            if several:
-                self.put(EXEC)
+            self.make_room(begin + size)
         except MemoryError:
-            self.filling.size = before
-            self.incomplete = True
-            self.collecting = False
-            self.position += 1          # so that the reply is held, and `commit` can fail it
+            return self.miss()
+        memcpy(self.filling.data + begin, data, size)
+        self.filling.size = begin + size
         self.position += self.filling.size - before
         return self.commit_soon()
 
-    cdef int put(self, list argv) except -1:
-        """Append one command to what is filled, behind room for the seal."""
-        cdef Py_ssize_t count = PyList_GET_SIZE(argv)
-        cdef size_t begin = self.filling.size or SEAL_SIZE
-        cdef size_t needed = begin + HEADER_MAX
-        cdef byte_t *p
-        cdef Py_ssize_t i
-        cdef bytes text
-        for i in range(count):
-            needed += PyBytes_GET_SIZE(<bytes>PyList_GET_ITEM(argv, i)) + BULK_OVERHEAD
-        self.make_room(needed)
-        p = put_header(self.filling.data + begin, c"*", count)
-        for i in range(count):
-            text = <bytes>PyList_GET_ITEM(argv, i)
-            p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
-        self.filling.size = p - self.filling.data
-        return 0
-
-    cdef int put_text(self, bytes text) except -1:
-        """Append what is encoded already."""
-        cdef size_t begin = self.filling.size or SEAL_SIZE
-        self.make_room(begin + <size_t>PyBytes_GET_SIZE(text))
-        memcpy(self.filling.data + begin, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
-        self.filling.size = begin + <size_t>PyBytes_GET_SIZE(text)
-        return 0
+    cdef int miss(self) except -1:
+        """There is no memory for an effect: the file will not have it."""
+        self.incomplete = True
+        self.collecting = False
+        self.position += 1              # so that the reply is held, and `commit` can fail it
+        return self.commit_soon()
 
     cdef inline int make_room(self, size_t needed) except -1:
         cdef size_t capacity
@@ -408,7 +372,7 @@ cdef class Journal:
         """Drop what was collected: there will be no such base."""
         if self.incomplete:
             empty(&self.filling)
-            self.selected = -1
+            self.starts_anew = True
         self.collecting = False
 
     # --- replies -----------------------------------------------------------------------------------------------

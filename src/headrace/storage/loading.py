@@ -13,12 +13,14 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
+from headrace.engine.applier import Applier
 from headrace.engine.engine import Engine
 from headrace.engine.errors import NO_SUCH_KEY, CommandError
 from headrace.engine.persistence import Progress
-from headrace.engine.replay import Replayer
 from headrace.formats.aof import AofReader
+from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload
+from headrace.formats.rdb_file import OFFSET_FIELD
 from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
@@ -28,6 +30,7 @@ from headrace.storage.tail import Tail, examine, shown
 
 _SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
 _COMMANDS_AT_ONCE: Final = 256  # between two looks at the clock
+_OFFSET_DIGITS: Final = 18  # as many as always fit in 63 bits
 _LISTED: Final = 10  # of what is counted, how many are told one by one
 
 _DOES_NOT_FIT: Final = (
@@ -61,6 +64,12 @@ class Loaded:
     refused: list[str] = field(default_factory=list)
 
 
+def _offset_of(aux: dict[bytes, bytes]) -> int:
+    """How many bytes of effects led to the data of a snapshot; 0 where it does not say, as Redis's do not."""
+    said = aux.get(OFFSET_FIELD, b"")
+    return int(said) if said.isdigit() and len(said) <= _OFFSET_DIGITS else 0
+
+
 def load_snapshot(engine: Engine, path: Path, disk: Disk, notes: Notes) -> Iterator[Progress]:
     """Load a snapshot that is all there is into an empty engine, slice by slice."""
     loader = Loader(engine, notes, Loaded())
@@ -78,9 +87,11 @@ class Loader:
         self.total = 0  # bytes of all files
         self.loaded = loaded
         self._engine = engine
-        self._replayer = Replayer(engine)
+        engine.begin_loading()
+        self._applier = Applier(engine, engine.unix_ms())
         self._notes = notes
         self._before = 0  # bytes of the files that were finished
+        self._offset = 0  # bytes of effects that led to what was loaded
         self._slice_began = monotonic()
 
     def finish_file(self, path: Path, size: int) -> None:
@@ -90,7 +101,9 @@ class Loader:
 
     def end(self) -> None:
         """Let the engine serve what was loaded; a transaction that was not ended has not happened."""
-        self._replayer.end()
+        self._applier.end()
+        self._engine.effects.begin_at(self._offset)
+        self._engine.end_loading()
 
     def _progress(self, position: int) -> Progress:
         self._slice_began = monotonic()
@@ -124,6 +137,7 @@ class Loader:
                     yield self._progress(reader.position)
         except CorruptPayload as error:
             raise CannotRecover(f"The snapshot {path} is damaged: {error}. {advice}".rstrip()) from None
+        self._offset = _offset_of(reader.aux)
         return reader.position
 
     def _load_library(self, path: Path, record: LoadedLibrary) -> None:
@@ -149,14 +163,15 @@ class Loader:
     def replay(self, path: Path, source: memoryview, position: int, *, advice: str) -> Generator[Progress, None, Tail]:
         """Repeat the commands of a file from a position on; return how it ends."""
         reader = AofReader(source, position)
-        replayer = self._replayer
-        replayer.run([b"SELECT", b"0"])  # where each file begins
+        applier = self._applier
+        applier.run([b"SELECT", b"0"])  # where each file begins
         while reader.ending is None:
-            self.loaded.commands += replayer.run_many(reader, _COMMANDS_AT_ONCE)
-            if replayer.error is not None:
-                self._refuse(path, reader.start, replayer.refused, replayer.error, advice)
+            self.loaded.commands += applier.run_many(reader, _COMMANDS_AT_ONCE)
+            if applier.error is not None:
+                self._refuse(path, reader.start, applier.refused, applier.error, advice)
             if monotonic() - self._slice_began >= _SLICE_S:
                 yield self._progress(reader.position)
+        self._offset += reader.position - position - reader.groups * SEAL_BYTES
         return examine(reader, source)
 
     def _refuse(self, path: Path, offset: int, argv: list[bytes], error: bytes, advice: str) -> None:

@@ -10,7 +10,7 @@ import headrace
 from headrace.engine.engine import Engine
 from headrace.engine.process import resident_bytes
 from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
-from headrace.formats.rdb_file import OWN_FIELD
+from headrace.formats.rdb_file import OFFSET_FIELD, OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
 
@@ -63,6 +63,7 @@ def _write(
             b"used-mem": b"%d" % resident_bytes(),
             b"aof-base": b"%d" % is_base,
             OWN_FIELD: headrace.__version__.encode(),
+            OFFSET_FIELD: b"%d" % engine.effects.offset,
         },
     )
     keys = 0

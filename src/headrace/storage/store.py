@@ -124,7 +124,7 @@ class Store(Persistence):
                 else:
                     self.files.go_on(recovered.manifest)
             self._size_after_rewrite = self.files.size
-            self.engine.effect_sink = self.journal.take
+            self.engine.effects.subscribe(self.journal)
         self.config.watch("appendfsync", self._policy_changed)
         self.config.watch("appendonly", self._appendonly_changed)
         self.config.watch("dir", self._directory_changed)
@@ -150,7 +150,7 @@ class Store(Persistence):
     def close(self) -> None:
         """Have everything on disk and leave the directory."""
         self.stop_jobs()
-        self.engine.effect_sink = None
+        self.engine.effects.unsubscribe(self.journal)
         self.journal.drain()
         if self.journal.failing and (self.journal.incomplete or not self.journal.retry()):
             self.notes.warning(
@@ -462,7 +462,7 @@ class Store(Persistence):
             return
         self._stop_rewriting()  # it began with the files of before
         if not wanted:
-            self.engine.effect_sink = None
+            self.engine.effects.unsubscribe(self.journal)
             self.files.stop()
             self._disk_error = ""
             self._refuse_or_allow()
@@ -472,11 +472,11 @@ class Store(Persistence):
             self._start_anew()
         except OSError as error:
             raise SettingRefused(f"The append-only files cannot be written: {error.strerror or error}") from None
-        self.engine.effect_sink = self.journal.take
+        self.engine.effects.subscribe(self.journal)
 
     def _start_anew(self) -> None:
         self.files.start_anew(self._write_base)
-        self.engine.forget_effects()
+        self.engine.effects.discard()
         self._size_after_rewrite = self.files.size
 
     def _directory_changed(self, _path: str) -> None:
@@ -524,7 +524,6 @@ class Store(Persistence):
         self._load_again(snapshot_only=False)
 
     def _load_again(self, *, snapshot_only: bool) -> None:
-        sink, self.engine.effect_sink = self.engine.effect_sink, None
         try:
             for db in self.engine.databases:
                 db.clear()
@@ -537,8 +536,6 @@ class Store(Persistence):
         except StorageError as error:
             self.engine.end_loading()
             raise CommandError(b"ERR " + os.fsencode(str(error))) from None
-        finally:
-            self.engine.effect_sink = sink
 
     # --- what commands ask -----------------------------------------------------------------------------------------
 

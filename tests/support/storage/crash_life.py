@@ -23,6 +23,7 @@ from typing import Any, Final
 from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
 from headrace.engine.config import Config
+from headrace.engine.effect_log import CallbackSubscriber
 from headrace.engine.engine import Engine
 from headrace.engine.waking import ring
 from headrace.formats.aof import AofReader, Ending
@@ -98,6 +99,7 @@ class Process:
         self.warnings = Warnings()
         self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.warnings)
         self.commit_due = False
+        self.follower: CallbackSubscriber | None = None
         self.journal.schedule = self._schedule
 
     def _schedule(self, _commit: object, _in_a_turn: bool) -> None:
@@ -239,14 +241,13 @@ class Life:
 
     def _follow_effects(self) -> None:
         """Note each unit of effects on its way to the journal."""
-        engine, take = self.process.engine, self.process.journal.take
-
-        def note(effects: list[tuple[int, list[bytes]]]) -> None:
-            take(effects)
-            self._note_unit(self.process.journal.position)
-
-        if engine.effect_sink is not None and engine.effect_sink != note:
-            engine.effect_sink = note
+        process, effects = self.process, self.process.engine.effects
+        if process.follower is not None:
+            effects.unsubscribe(process.follower)
+        if process.store.appends:
+            # Behind the journal, which has the unit by then.
+            process.follower = CallbackSubscriber(lambda _: self._note_unit(process.journal.position))
+            effects.subscribe(process.follower)
 
     def _note_unit(self, position: int) -> None:
         self.history.append(take_pictures(self.process.engine, self.history[-1]))

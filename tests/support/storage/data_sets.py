@@ -5,10 +5,11 @@ from io import BytesIO
 from pathlib import Path
 
 from headrace.commands.all import TABLE
+from headrace.engine.applier import Applier
 from headrace.engine.config import Config
+from headrace.engine.effect_log import EffectLog
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
-from headrace.engine.replay import Replayer
 from headrace.formats.aof import encode
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.formats.values import dump_value
@@ -82,10 +83,10 @@ def settings(**changes: str) -> Config:
 def replayed(commands: list[Command]) -> Engine:
     """An engine after commands, an open transaction not counted."""
     engine = new_engine(settings())
-    replayer = Replayer(engine)
+    applier = Applier(engine, engine.unix_ms())
     for argv in commands:
-        assert replayer.run(argv) is None, argv
-    replayer.end()
+        assert applier.run(argv) is None, argv
+    applier.end()
     return engine
 
 
@@ -138,9 +139,11 @@ def journalled(groups: list[list[list[Command]]], *, policy: str = "always", roo
     journal.room = room
     journal.set_policy(policy)
     journal.attach(disk.create(path), 0)
+    effects = EffectLog()
+    effects.subscribe(journal)
     for group in groups:
         for unit in group:
-            journal.take([(0, argv) for argv in unit])
+            effects.write([(0, argv) for argv in unit])
         journal.commit()
     return bytes(disk.files[path])
 

@@ -46,7 +46,7 @@ def incrbyfloat(call: Call) -> None:
 
 
 def _refuse_too_long(call: Call, length: int) -> None:
-    if length > call.engine.config["proto-max-bulk-len"] and not call.engine.loading:
+    if length > call.engine.config["proto-max-bulk-len"] and not call.engine.applying:
         raise CommandError(_TOO_LONG)
 
 

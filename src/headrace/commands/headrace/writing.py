@@ -108,7 +108,7 @@ def _link(call: Call, payloads: list[Packed], first: StreamID | None) -> _Linked
 def _hand_over(call: Call, stream: Stream, payloads: list[Packed], first: StreamID, last: StreamID) -> None:
     key = call.argv[2]
     call.emit_nothing()
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return
     if call.engine.config["rdb-compatibility-version"] == "auto":
         packed = [payload.payload for payload in payloads if payload.entries]

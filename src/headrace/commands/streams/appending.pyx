@@ -29,7 +29,7 @@ def new_stream(Call call) -> Stream:
     Whoever repeats effects knows no settings: there, a stream begins with the defaults.
     """
     cdef Stream stream = Stream(call.engine.node_limits)
-    if not call.engine.loading:
+    if not call.engine.applying:
         config = call.engine.config
         stream.producers.set_limits(config["stream-idmp-duration"], config["stream-idmp-maxsize"])
     return stream
@@ -63,7 +63,7 @@ cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID ki
 cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t fields) except -1:
     cdef list effect
     cdef size_t i
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return call.emit_nothing()
     effect = [b"XADD", key, id_text(id)]
     for i in range(2 * fields):

@@ -36,7 +36,7 @@ cdef tuple WITHOUT_RELEASES = ("7.0", "7.2", "8.6")
 cdef int emit_claim(Call call, Group group, bytes key, bytes consumer, uint32_t slot, ID last_id) except -1:
     """A record that a consumer owns now; `last_id` is how far the group had read before."""
     cdef Record *record
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return call.emit_nothing()
     record = group.pending.slab.at(slot)
     return call.emit([
@@ -47,7 +47,7 @@ cdef int emit_claim(Call call, Group group, bytes key, bytes consumer, uint32_t 
 
 cdef int emit_position(Call call, Group group, bytes key) except -1:
     """How far the group has read."""
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return call.emit_nothing()
     return call.emit([
         b"XGROUP", b"SETID", key, group.name, id_text(group.last_id), b"ENTRIESREAD", number(group.entries_read),
@@ -56,7 +56,7 @@ cdef int emit_position(Call call, Group group, bytes key) except -1:
 
 cdef int emit_removal(Call call, Group group, bytes key, uint32_t slot) except -1:
     """A record whose entry is gone, before it is forgotten."""
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return call.emit_nothing()
     return call.emit([b"XACK", key, group.name, id_text(group.pending.slab.at(slot).id)])
 
@@ -69,7 +69,7 @@ cdef int emit_consumer(Call call, Group group, bytes key, Consumer consumer) exc
 
 cdef int emit_seen(Call call, Group group, bytes key, Consumer consumer) except -1:
     """When a consumer was last seen, and last got something."""
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return call.emit_nothing()
     return call.emit([
         b"HEADRACE", b"SEEN", key, group.name, consumer.name, number(consumer.seen_time), number(consumer.active_time),
@@ -123,7 +123,7 @@ cdef int emit_acked_trim(Call call, Stream stream, bytes key, list removed) exce
 cdef int emit_released(Call call, Group group, bytes key, ID id, uint64_t deliveries) except -1:
     """A record that nobody owns any more; a server that knows no such record gives it to a consumer of that name."""
     cdef Consumer foster
-    if call.engine.effect_sink is None:
+    if not call.engine.effects.wanted:
         return call.emit_nothing()
     foster = group.find_consumer(FOSTER_CONSUMER)
     call.emit([

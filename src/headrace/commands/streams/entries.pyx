@@ -144,7 +144,7 @@ cdef Py_ssize_t parse_options(Call call, bint adds, Options *options) except -1:
             options.kind = parse_new(text, len(text), &options.id)
             if options.kind == NEW_ID_BAD:
                 raise CommandError(INVALID_ID)
-            if options.producer and not call.engine.loading:
+            if options.producer and not call.engine.applying:
                 raise CommandError(b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
             break
         else:
@@ -155,7 +155,7 @@ cdef Py_ssize_t parse_options(Call call, bint adds, Options *options) except -1:
         raise CommandError(b"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
     if not adds and not options.trims:
         raise CommandError(b"ERR syntax error, XTRIM must be called with a trimming strategy")
-    if call.engine.loading:
+    if call.engine.applying:
         options.goal.limit = 0
     elif options.limit_given:
         if not options.goal.approximate:
@@ -206,7 +206,7 @@ cdef int free_dropped(Call call, Stream stream) except -1:
 
 cdef TrimRecord record_for(Call call, const Options *options):
     """Where a trim by a policy notes what it does, if servers shall repeat it that know no policies; else None."""
-    if not options.policy or call.engine.effect_sink is None or knows_policies(call):
+    if not options.policy or not call.engine.effects.wanted or knows_policies(call):
         return None
     return TrimRecord()
 
@@ -296,7 +296,7 @@ def xadd(Call call) -> None:
     call.reply.bulk_id(options.id)
     if options.trims:
         trim_stream(call, stream, &options, record)
-    if call.engine.effect_sink is not None:
+    if call.engine.effects.wanted:
         effect = exact_trim(call, stream, &options)
         effect[at] = id_text(options.id)
         if options.producer and not knows_producers(call):
@@ -337,7 +337,7 @@ cdef bint is_duplicate(Call call, Stream stream, bytes producer, bytes idempoten
     it was not, whatever is remembered when it is repeated.
     """
     cdef StreamID known
-    cdef bint repeated = call.engine.loading
+    cdef bint repeated = call.engine.applying
     if repeated and options.kind == NEW_ID_GIVEN:
         return False
     known = stream.producers.find(producer, idempotent_id)
@@ -372,7 +372,7 @@ def xtrim(Call call) -> None:
     removed = trim_stream(call, stream, &options, record)
     if removed and record is not None:
         emit_without_policy(call, stream, <bytes>call.argv[1], &options, record, exact_trim(call, stream, &options), 0)
-    elif removed and call.engine.effect_sink is not None:
+    elif removed and call.engine.effects.wanted:
         call.emit(exact_trim(call, stream, &options))
     call.reply.integer(removed)
 
@@ -506,7 +506,7 @@ def xdelex(Call call) -> None:
     cdef Py_ssize_t count = 0
     cdef Py_ssize_t first = parse_ids_block(call, 2, &policy, &count)
     cdef References references
-    cdef bint plain = call.engine.effect_sink is not None and not knows_policies(call)
+    cdef bint plain = call.engine.effects.wanted and not knows_policies(call)
     cdef list gone = []
     cdef uint64_t deleted = 0
     cdef uint64_t dropped = 0
@@ -559,7 +559,7 @@ def xackdel(Call call) -> None:
     cdef Py_ssize_t count = 0
     cdef Py_ssize_t first = parse_ids_block(call, 3, &policy, &count)
     cdef References references
-    cdef bint plain = call.engine.effect_sink is not None and not knows_policies(call)
+    cdef bint plain = call.engine.effects.wanted and not knows_policies(call)
     cdef list gone = []
     cdef uint64_t acknowledged = 0
     cdef uint64_t length
@@ -625,7 +625,7 @@ def xsetid(Call call) -> None:
     stream = call.stream(1)
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
-    if less(last, stream.log.max_deleted_id) and not call.engine.loading:       # Redis 7.0 takes it
+    if less(last, stream.log.max_deleted_id) and not call.engine.applying:       # Redis 7.0 takes it
         raise CommandError(b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
     if stream.log.last_alive(&top):
         if less(last, top):
@@ -702,7 +702,7 @@ def xidmprecord(Call call) -> None:
     if not stream.log.contains(id):
         raise CommandError(b"ERR No such message in stream")
     known = stream.producers.find(producer, idempotent_id)
-    if known is None or call.engine.loading:
+    if known is None or call.engine.applying:
         stream.producers.record(producer, idempotent_id, wrap_id(id))
         call.db.producing.add(key)
         call.changed()

@@ -225,7 +225,7 @@ def xnack(Call call) -> None:
     cdef int64_t numids = 0
     cdef int64_t retries = -1
     cdef bint force = False
-    cdef bint known = call.engine.effect_sink is None or knows_releases(call)
+    cdef bint known = not call.engine.effects.wanted or knows_releases(call)
     cdef uint64_t released = 0
     cdef uint64_t deliveries
     cdef uint32_t slot
@@ -344,7 +344,7 @@ def xclaim(Call call) -> None:
         else:
             raise CommandError(b"ERR Unrecognized XCLAIM option '%s'" % quoted(text))
         i += 1
-    if call.engine.loading:
+    if call.engine.applying:
         now = time                      # an effect says when it was, and that is never still to come
     elif not 0 <= time <= now:
         time = now

@@ -426,7 +426,7 @@ cdef class Reading:
             if not self.noack:
                 group.deliver(cursor.node.id, consumer, now)
                 consumer.active_time = now
-                if self.call.engine.effect_sink is not None:
+                if self.call.engine.effects.wanted:
                     emit_claim(self.call, group, key, consumer.name, group.pending.find(cursor.node.id), before)
                 effects[0] += 1
             given += 1

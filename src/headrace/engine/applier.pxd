@@ -1,14 +1,19 @@
+from libc.stdint cimport int64_t
+
 from headrace.engine.client cimport Client
 from headrace.engine.engine cimport Engine
-from headrace.formats.aof cimport AofReader
+from headrace.formats.command_source cimport CommandSource
 
 
-cdef class Replayer:
+cdef class Applier:
     cdef Engine engine
+    cdef int64_t now_ms
     cdef readonly Client client
     cdef readonly list refused          # the command that `run_many` ended with, and …
     cdef readonly bytes error           # … what it answered; None: it ended for another reason
 
     cpdef bytes run(self, list argv)
-    cpdef Py_ssize_t run_many(self, AofReader reader, Py_ssize_t most) except -1
+    cpdef Py_ssize_t run_many(self, CommandSource source, Py_ssize_t most) except -1
     cdef bytes run_now(self, list argv)
+    cdef int begin(self) except -1
+    cdef int end_run(self) except -1

@@ -1,0 +1,37 @@
+from libc.stdint cimport uint64_t
+
+from headrace.core.memory cimport byte_t
+
+
+cdef class Subscriber:
+    cdef bint starts_anew               # what it takes next is its first, and must name its database
+
+    cdef int take(self, const byte_t *data, size_t size) except -1
+    cdef int miss(self) except -1
+
+
+cdef class CallbackSubscriber(Subscriber):
+    cdef object callback
+
+
+cdef class EffectLog:
+    cdef readonly bint wanted           # somebody takes effects, so that commands must say what they did
+    cdef readonly uint64_t offset       # bytes of all effects, since the data began to be
+    cdef list pending                   # (database number, argv) of the command that runs
+    cdef list subscribers
+    cdef bint paused
+    cdef int selected                   # the database of the last effect
+    cdef byte_t *data                   # the effects of one command, encoded
+    cdef size_t size
+    cdef size_t capacity
+
+    cdef inline int add(self, int database, list argv) except -1:
+        """Note an effect of the command that runs."""
+        self.pending.append((database, argv))
+        return 0
+
+    cdef int settle(self) except -1
+    cdef int encode(self) except -1
+    cdef int put(self, list argv) except -1
+    cdef int put_text(self, bytes text) except -1
+    cdef int make_room(self, size_t needed) except -1

@@ -1,0 +1,186 @@
+# cython: nonecheck=True
+"""The effect log: what was done to the data, in order, encoded once and handed to all who keep or repeat it.
+
+    command ─► add, add … ─► settle: one unit of bytes ─► every subscriber (the journal, replicas)
+
+The effects of one command or transaction are a unit: several are wrapped in MULTI … EXEC, and SELECT stands before an
+effect in another database. Units are the text of an append-only file, without the seals that a journal puts between them.
+
+The offset counts the bytes of all units since the data began to be. Snapshots keep it, and a start counts on from there
+with what it repeats, so that it means the same before a restart and after it.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from libc.string cimport memcpy
+
+from headrace.core.memory cimport reallocate, release
+from headrace.formats.aof cimport hide, is_hidden_command
+from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
+
+cdef size_t UNIT_MAX = <size_t>1 << 40
+cdef size_t KEPT = 1 << 20              # a buffer that grew beyond this is given back
+
+cdef list MULTI = [b"MULTI"]
+cdef list EXEC = [b"EXEC"]
+
+
+cdef class Subscriber:
+    """What takes effects as they happen."""
+
+    def __cinit__(self):
+        self.starts_anew = True
+
+    cdef int take(self, const byte_t *data, size_t size) except -1:
+        """Take one unit."""
+        raise NotImplementedError
+
+    cdef int miss(self) except -1:
+        """There was no memory for a unit: it cannot be taken."""
+        raise NotImplementedError
+
+
+@cython.final
+cdef class CallbackSubscriber(Subscriber):
+    """Calls a function with the bytes of each unit."""
+
+    def __init__(self, callback):
+        self.callback = callback
+
+    cdef int take(self, const byte_t *data, size_t size) except -1:
+        self.callback(PyBytes_FromStringAndSize(<const char *>data, size))
+        return 0
+
+    cdef int miss(self) except -1:
+        raise MemoryError
+
+
+@cython.final
+cdef class EffectLog:
+    """See the module."""
+
+    def __cinit__(self):
+        self.pending = []
+        self.subscribers = []
+        self.selected = -1
+
+    def __dealloc__(self):
+        release(self.data)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Hand all effects from now on to one more."""
+        if subscriber not in self.subscribers:
+            subscriber.starts_anew = True
+            self.subscribers.append(subscriber)
+        self.wanted = not self.paused
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Hand it no more effects; nothing where it took none."""
+        if subscriber in self.subscribers:
+            self.subscribers.remove(subscriber)
+        self.wanted = bool(self.subscribers) and not self.paused
+
+    def begin_at(self, offset: int) -> None:
+        """Count from an offset on: that of the data that was loaded."""
+        self.offset = offset
+
+    def pause(self) -> None:
+        """Note nothing: what is done now was noted when it was done first."""
+        self.paused = True
+        self.wanted = False
+
+    def resume(self) -> None:
+        """Note effects again."""
+        self.paused = False
+        self.wanted = bool(self.subscribers)
+
+    def discard(self) -> None:
+        """Forget what the command that runs has done so far: a snapshot that was just written has it."""
+        self.pending = []
+
+    def write(self, unit: list) -> None:
+        """Hand over effects that no engine has run: (database number, argv) each."""
+        self.pending = unit
+        self.settle()
+
+    cdef int settle(self) except -1:
+        """Hand over the effects of a command that is over, as one unit."""
+        cdef Subscriber subscriber
+        if not self.wanted:             # CONFIG SET appendonly no, inside the transaction
+            self.pending = []
+            return 0
+        for subscriber in self.subscribers:
+            if subscriber.starts_anew:
+                subscriber.starts_anew = False
+                self.selected = -1
+        try:
+            self.encode()
+        except MemoryError:
+            self.selected = -1          # nobody has seen what a part of the unit selected
+            for subscriber in self.subscribers:
+                subscriber.miss()
+            return 0
+        finally:
+            self.pending = []
+        self.offset += self.size
+        for subscriber in self.subscribers:
+            subscriber.take(self.data, self.size)
+        if self.capacity > KEPT:
+            release(self.data)
+            self.data = NULL
+            self.capacity = 0
+        return 0
+
+    cdef int encode(self) except -1:
+        cdef bint several = PyList_GET_SIZE(self.pending) > 1
+        self.size = 0
+        if several:
+            self.put(MULTI)
+        for number, argv in self.pending:
+            if <int>number != self.selected:
+                self.put([b"SELECT", b"%d" % number])
+                self.selected = number
+            if is_hidden_command(<list>argv):
+                self.put_text(hide(<list>argv))
+            else:
+                self.put(argv)
+        if several:
+            self.put(EXEC)
+        return 0
+
+    cdef int put(self, list argv) except -1:
+        """Append one command."""
+        cdef Py_ssize_t count = PyList_GET_SIZE(argv)
+        cdef size_t needed = self.size + HEADER_MAX
+        cdef byte_t *p
+        cdef Py_ssize_t i
+        cdef bytes text
+        for i in range(count):
+            needed += PyBytes_GET_SIZE(<bytes>PyList_GET_ITEM(argv, i)) + BULK_OVERHEAD
+        self.make_room(needed)
+        p = put_header(self.data + self.size, c"*", count)
+        for i in range(count):
+            text = <bytes>PyList_GET_ITEM(argv, i)
+            p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        self.size = p - self.data
+        return 0
+
+    cdef int put_text(self, bytes text) except -1:
+        """Append what is encoded already."""
+        self.make_room(self.size + <size_t>PyBytes_GET_SIZE(text))
+        memcpy(self.data + self.size, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        self.size += <size_t>PyBytes_GET_SIZE(text)
+        return 0
+
+    cdef int make_room(self, size_t needed) except -1:
+        cdef size_t capacity
+        cdef void *grown
+        if needed > self.capacity:
+            capacity = needed + needed // 2 + 4096
+            grown = reallocate(self.data, capacity) if capacity < UNIT_MAX else NULL
+            if grown == NULL:
+                raise MemoryError
+            self.data = <byte_t *>grown
+            self.capacity = capacity
+        return 0

@@ -1,0 +1,2 @@
+cdef class CommandSource:
+    cpdef list next(self)
