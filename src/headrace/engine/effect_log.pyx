@@ -4,7 +4,8 @@
     command ─► add, add … ─► settle: one unit of bytes ─► every subscriber (the journal, replicas)
 
 The effects of one command or transaction are a unit: several are wrapped in MULTI … EXEC, and SELECT stands before an
-effect in another database. Units are the text of an append-only file, without the seals that a journal puts between them.
+effect in another database. Units are the text of an append-only file, without the seals that a journal puts between
+them.
 
 The offset counts the bytes of all units since the data began to be. Snapshots keep it, and a start counts on from there
 with what it repeats, so that it means the same before a restart and after it.
