@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from headrace.embedded.database import Database
 
-__version__ = "0.1.0"  # the one place; asking importlib.metadata for it took two fifths of `headrace --help`'s imports
+__version__ = "0.2.0"  # the one place; asking importlib.metadata for it took two fifths of `headrace --help`'s imports
 
 
 def open(path: str | os.PathLike[str] | None, **settings: object) -> Database:  # noqa: A001 — as gzip.open and others

@@ -29,7 +29,7 @@ def _stream(call: Call) -> Stream:
 
 
 @command(
-    "headrace|idmplimits key duration maxsize", arity=5, flags=_WRITE, keys=SECOND, since="0.1.0", group="headrace"
+    "headrace|idmplimits key duration maxsize", arity=5, flags=_WRITE, keys=SECOND, since="0.2.0", group="headrace"
 )
 def headrace_idmplimits(call: Call) -> None:
     """Set how many seconds and how many idempotent IDs a stream remembers, as XCFGSET does, but forget none."""
@@ -44,7 +44,7 @@ def headrace_idmplimits(call: Call) -> None:
     arity=-5,
     flags=_WRITE,
     keys=SECOND,
-    since="0.1.0",
+    since="0.2.0",
     group="headrace",
 )
 def headrace_idmpforget(call: Call) -> None:
@@ -64,7 +64,7 @@ def headrace_idmpforget(call: Call) -> None:
     arity=6,
     flags=_WRITE | Flag.DENY_OOM,
     keys=SECOND,
-    since="0.1.0",
+    since="0.2.0",
     group="headrace",
 )
 def headrace_idmprecord(call: Call) -> None:
@@ -80,7 +80,7 @@ def headrace_idmprecord(call: Call) -> None:
     call.reply.ok()
 
 
-@command("headrace|idmprepeat key", arity=3, flags=_WRITE, keys=SECOND, since="0.1.0", group="headrace")
+@command("headrace|idmprepeat key", arity=3, flags=_WRITE, keys=SECOND, since="0.2.0", group="headrace")
 def headrace_idmprepeat(call: Call) -> None:
     """Count that a producer has sent a message again."""
     _stream(call).producers.duplicates += 1
@@ -93,7 +93,7 @@ def headrace_idmprepeat(call: Call) -> None:
     arity=7,
     flags=_WRITE | Flag.DENY_OOM,
     keys=SECOND,
-    since="0.1.0",
+    since="0.2.0",
     group="headrace",
 )
 def headrace_release(call: Call) -> None:
@@ -122,7 +122,7 @@ def headrace_release(call: Call) -> None:
     arity=7,
     flags=_WRITE,
     keys=SECOND,
-    since="0.1.0",
+    since="0.2.0",
     group="headrace",
 )
 def headrace_seen(call: Call) -> None:
