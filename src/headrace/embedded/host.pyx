@@ -199,6 +199,7 @@ cdef class Host:
                     connection.end()
             self.state = CLOSED
             finish(sound)
+            self.engine.free_data()
         finally:
             self.exit()
 

@@ -60,6 +60,10 @@ cdef class CommandGate:
         self.run = run
         self.limit = limit
 
+    def close(self) -> None:
+        """Let go of Lua, which holds this."""
+        self.memory_used = self.set_limit = None
+
     def check_room(self) -> None:
         """End the script where Lua has no memory left for what a function of ours may return."""
         if self.limit and <size_t>self.memory_used() + ROOM > self.limit:

@@ -190,6 +190,18 @@ cdef class Engine:
         self.loading = False
         self.dirty = 0
 
+    def free_data(self) -> None:
+        """Let go of all that is held, because nobody will ask for it any more.
+
+        An engine and what is made for it know each other: without this, its data would stay until a garbage collection
+        of everything, which a program may not have for hours.
+        """
+        cdef Database db
+        for db in self.databases:
+            db.clear()
+        self.scripts.flush()
+        self.functions.flush()
+
     def rename_command(self, name: bytes, called: bytes) -> None:
         """Let clients call a command otherwise or, by an empty name, not at all; rules still call it as before."""
         if name not in self.names:

@@ -141,6 +141,7 @@ class LuaSandbox:
 
     def close(self) -> None:
         """Give the memory back: Lua holds functions of ours, and they hold it."""
+        self._gate.close()
         self._lua = self._compile = self._run = self._load = self._leave = self.table = self._gate = None  # type: ignore[assignment]
 
     @property
