@@ -14,10 +14,13 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from support.campaign import LONG
-from support.ports import free_port
-from support.sharing import Sharing, turn_of
-from support.starting import wait_for
+# The assertions of helpers explain themselves as those of tests do; this comes before the first of them is imported.
+pytest.register_assert_rewrite("support")
+
+from support.campaign import LONG  # noqa: E402
+from support.ports import free_port  # noqa: E402
+from support.sharing import Sharing, turn_of  # noqa: E402
+from support.starting import wait_for  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

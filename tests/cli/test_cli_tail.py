@@ -9,8 +9,9 @@ import pytest
 import redis
 
 from headrace.cli.tail.filters import conditions
-from support.cli.process import COMMAND, PATIENCE_S, environment, headrace, output, refusal
+from support.cli.process import COMMAND, environment, headrace, output, refusal
 from support.cli.terminal import PseudoTerminal
+from support.patience import PATIENCE_S
 
 
 def fill(server: redis.Redis, count: int = 30) -> None:

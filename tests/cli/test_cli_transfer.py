@@ -20,7 +20,7 @@ from headrace.cli.rows.json_lines import json_line, read_json_lines
 from support.campaign import LONG
 from support.cli.process import COMMAND, environment, headrace, output, refusal, told
 from support.cli.terminal import PseudoTerminal
-from support.cli.waiting import eventually
+from support.patience import await_that
 
 EXAMPLES = 2000 if LONG else 100
 
@@ -312,7 +312,7 @@ def test_a_load_that_is_stopped_says_how_much_it_has_loaded(headrace_server: red
     with process:
         process.stdin.write(b'{"a": 1}\n' * 10)
         process.stdin.flush()
-        eventually(lambda: headrace_server.xlen("rows") == 10)
+        await_that(lambda: headrace_server.xlen("rows") == 10)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr.read() == b"headrace: Stopped: 10 entries were added to rows.\n"

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 import redis
 
 from support.filled_server import assert_filled, children_of, fill
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, await_that
 from support.ports import free_port
 from support.raw_client import RawClient
 from support.server_process import ServerProcess
@@ -40,13 +39,6 @@ def ask(client: RawClient) -> None:
     for words in ASKED:
         assert client.run(*words) == b"+OK\r\n"
     client.send_words("SYNC")
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def fill_with_strings(server: ServerProcess, megabytes: int) -> None:
@@ -97,11 +89,11 @@ def test_the_file_has_all_that_was_acknowledged_and_is_loaded_by_redis_and_headr
         fill_with_strings(server, 8)
         server.client().function_load(LIBRARY)
         with Writer(server, 50_001) as writer:
-            until(lambda: writer.added > 50_020)
+            await_that(lambda: writer.added > 50_020)
             before = writer.added
             run = fetch(server, tmp_path / "redis" / "dump.rdb")
             assert "Transfer finished with success" in run.stderr + run.stdout
-            until(lambda: writer.added > before + 20)
+            await_that(lambda: writer.added > before + 20)
         after = writer.added
         assert not list((tmp_path / "first").glob("temp-*"))
     shutil.copy(tmp_path / "redis" / "dump.rdb", tmp_path / "second" / "dump.rdb")
@@ -155,12 +147,12 @@ def test_a_client_that_does_not_read_costs_no_memory_and_is_ended(tmp_path: Path
         before = server.resident_bytes()
         ask(client)
         descriptors = Path(f"/proc/{server.process.pid}/fd")
-        until(lambda: _has_nameless_file(descriptors))
+        await_that(lambda: _has_nameless_file(descriptors))
         assert server.client().strlen("string0") == 1 << 20
         assert server.resident_bytes() - before < 8 << 20
         server.client().config_set("repl-timeout", 1)
         server.await_log("Closing client that took nothing of its snapshot for repl-timeout")
-        until(lambda: not _has_nameless_file(descriptors))
+        await_that(lambda: not _has_nameless_file(descriptors))
 
 
 def _has_nameless_file(descriptors: Path) -> bool:
@@ -180,8 +172,8 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path
         with server.raw() as client:
             ask(client)  # and leaves before anything is written
         observer = server.client()
-        until(lambda: "flags=S" not in observer.execute_command("CLIENT", "LIST"))
-        until(lambda: not children_of(server) and not list(tmp_path.glob("temp-*")))
+        await_that(lambda: "flags=S" not in observer.execute_command("CLIENT", "LIST"))
+        await_that(lambda: not children_of(server) and not list(tmp_path.glob("temp-*")))
         assert observer.dbsize() == 32
 
 
@@ -193,7 +185,7 @@ def stop_a_snapshot(server: ServerProcess, observer: redis.Redis) -> int:
         if children := children_of(server):
             os.kill(children[0], signal.SIGSTOP)
             return children[0]
-        until(lambda: not int(observer.info("persistence")["rdb_bgsave_in_progress"]))
+        await_that(lambda: not int(observer.info("persistence")["rdb_bgsave_in_progress"]))
     raise TimeoutError
 
 

@@ -1,14 +1,12 @@
 """CLIENT TRACKING tells what a live redis-server tells, of the same keys and in the same order."""
 
 import re
-import time
-from collections.abc import Callable
 
 import pytest
 import redis
 from redis.cache import CacheConfig
 
-from support.patience import PATIENCE_S
+from support.patience import await_that
 from support.raw_client import RawClient, port_of
 
 # Each step is who sends what: r reads and is tracked, w writes, o is another connection that may be told instead.
@@ -272,13 +270,6 @@ def test_a_script_is_remembered_for_what_it_reads_not_for_what_it_names(headrace
         assert reader.reply() == b">2\r\n$10\r\ninvalidate\r\n*1\r\n$4\r\nread\r\n"
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_the_cache_of_redis_py_stays_true(headrace_server: redis.Redis) -> None:
     port = port_of(headrace_server)
     with redis.Redis(port=port, protocol=3, cache_config=CacheConfig(), decode_responses=True) as cached:
@@ -289,6 +280,6 @@ def test_the_cache_of_redis_py_stays_true(headrace_server: redis.Redis) -> None:
         assert cache.size == 1
         assert cached.get("a") == "1"
         headrace_server.set("a", 2)
-        until(lambda: cached.get("a") == "2")
+        await_that(lambda: cached.get("a") == "2")
         headrace_server.flushall()
-        until(lambda: cached.get("a") is None)
+        await_that(lambda: cached.get("a") is None)

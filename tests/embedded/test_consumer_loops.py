@@ -23,7 +23,7 @@ import headrace
 from headrace.embedded.database import Database
 from headrace.embedded.errors import DatabaseClosed, Refused
 from headrace.embedded.message import Message
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, await_that
 
 
 @pytest.fixture(params=["in memory", "on disk"])
@@ -62,13 +62,6 @@ class Worker(threading.Thread):
     def end(self) -> None:
         self.join(PATIENCE_S)
         assert not self.is_alive(), "it still waits"
-
-
-def await_that(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def blocked(db: Database) -> int:

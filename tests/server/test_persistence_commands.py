@@ -2,8 +2,7 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,17 +12,10 @@ import pytest
 import redis
 
 from support.filled_server import assert_filled, children_of, fill, kill
-from support.patience import PATIENCE_S
+from support.patience import await_that
 from support.server_process import ServerProcess, run_to_its_end
 
 REWRITTEN = "Background AOF rewrite finished successfully"
-
-
-def await_that(happens: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def persistence(client: redis.Redis) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import redis
 
+from support.patience import PATIENCE_S
+
 COMMAND = (sys.executable, "-m", "headrace.cli.main")
-PATIENCE_S = 120.0  # which only a fault reaches, however busy the machine is
 
 
 def url_of(client: redis.Redis) -> str:

@@ -15,7 +15,8 @@ from types import TracebackType
 
 import redis
 
-from support.cli.process import COMMAND, PATIENCE_S, environment
+from support.cli.process import COMMAND, environment
+from support.patience import PATIENCE_S
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])")
 # The session that a command leads gets the terminal as its own, so that Ctrl-C reaches it; then it becomes the command.
