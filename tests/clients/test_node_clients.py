@@ -1,4 +1,4 @@
-"""node-redis and ioredis, from npm: a small application of each.
+"""node-redis, ioredis and BullMQ, from npm: a small application of each.
 
 The packages are installed once, into build/npm; without node, npm or a network the tests say so and are skipped.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-PACKAGES = ("redis@5", "ioredis@5")
+PACKAGES = ("redis@5", "ioredis@5", "bullmq@5")
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "build" / "npm"
 
@@ -43,6 +43,11 @@ def run_script(script: str, directory: Path, server: redis.Redis, *arguments: st
 @pytest.mark.parametrize("protocol", ["2", "3"])
 def test_node_redis_works_on_streams(headrace_server: redis.Redis, node_modules: Path, protocol: str) -> None:
     run_script("node_redis.mjs", node_modules, headrace_server, protocol)
+
+
+def test_bullmq_works_as_on_redis(headrace_server: redis.Redis, redis_server: redis.Redis, node_modules: Path) -> None:
+    for server in (headrace_server, redis_server):
+        run_script("bull_mq.mjs", node_modules, server)
 
 
 def test_ioredis_works_on_streams(headrace_server: redis.Redis, node_modules: Path) -> None:
