@@ -1,15 +1,20 @@
 /* A disk that refuses or waits when a test says so: preloaded into a server, under everything that it is made of.
 
    The controls are a file that both sides map. Only files of the data directory are concerned: what is in appendonlydir,
-   and snapshots. The system calls are made directly, so that the functions they replace are not needed. */
+   and snapshots. The system calls are made directly, so that the functions they replace are not needed.
+
+   Beside that, every operation that changes something below a directory (FAULTY_BELOW) is counted: writes, syncs,
+   truncations, files and directories that are made, renamed, removed. From one of them on, so many are refused. */
 
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,12 +26,18 @@ struct controls {
     volatile int syncs;            /* how often it was called */
     volatile int directory_error;  /* of fsync, which is for directories only */
     volatile int rename_error;
+    volatile int operations;       /* that were counted */
+    volatile int refuse_from;      /* the number of the first that is refused; 0: none is */
+    volatile int refuse_count;
+    volatile int refuse_error;
 };
 
 static struct controls *controls;
+static const char *below;
 
 __attribute__((constructor)) static void map_controls(void) {
     const char *path = getenv("FAULTY_DISK");
+    below = getenv("FAULTY_BELOW");
     int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file >= 0) {
         void *mapped = mmap(NULL, sizeof *controls, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -39,15 +50,33 @@ static int concerns_path(const char *path) {
     return strstr(path, "appendonlydir") != NULL || strstr(path, ".rdb") != NULL;
 }
 
-static int concerns(int file) {
-    char link[64], path[4096];
+static int path_of(int file, char *path, size_t room) {
+    char link[64];
     ssize_t size;
-    if (!controls) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    size = readlink(link, path, sizeof path - 1);
+    size = readlink(link, path, room - 1);
     if (size < 0) return 0;
     path[size] = 0;
-    return concerns_path(path);
+    return 1;
+}
+
+static int concerns(int file) {
+    char path[4096];
+    return controls && path_of(file, path, sizeof path) && concerns_path(path);
+}
+
+/* Count an operation on a path; return the error it is to fail with, or 0. */
+static int counted(const char *path) {
+    int number, first;
+    if (!controls || !below || strncmp(path, below, strlen(below)) != 0) return 0;
+    number = __sync_add_and_fetch(&controls->operations, 1);
+    first = controls->refuse_from;
+    return first && number >= first && number - first < controls->refuse_count ? controls->refuse_error : 0;
+}
+
+static int counted_file(int file) {
+    char path[4096];
+    return controls && below && path_of(file, path, sizeof path) ? counted(path) : 0;
 }
 
 static int refuse(int error) {
@@ -70,11 +99,15 @@ static int admit(int file, size_t *size) {
 }
 
 ssize_t write(int file, const void *data, size_t size) {
+    int error = counted_file(file);
+    if (error) return refuse(error);
     if (!admit(file, &size)) return refuse(controls->write_error);
     return syscall(SYS_write, file, data, size);
 }
 
 ssize_t pwrite(int file, const void *data, size_t size, off_t offset) {
+    int error = counted_file(file);
+    if (error) return refuse(error);
     if (!admit(file, &size)) return refuse(controls->write_error);
     return syscall(SYS_pwrite64, file, data, size, offset);
 }
@@ -84,6 +117,8 @@ ssize_t pwrite64(int file, const void *data, size_t size, off_t offset) {
 }
 
 int fdatasync(int file) {
+    int error = counted_file(file);
+    if (error) return refuse(error);
     if (concerns(file)) {
         __sync_add_and_fetch(&controls->syncs, 1);
         while (controls->sync_waits) usleep(1000);
@@ -93,11 +128,59 @@ int fdatasync(int file) {
 }
 
 int fsync(int file) {
+    int error = counted_file(file);
+    if (error) return refuse(error);
     if (controls && controls->directory_error) return refuse(controls->directory_error);
     return (int)syscall(SYS_fsync, file);
 }
 
 int rename(const char *from, const char *to) {
+    int error = counted(to);
+    if (error) return refuse(error);
     if (controls && controls->rename_error && concerns_path(to)) return refuse(controls->rename_error);
     return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int ftruncate(int file, off_t size) {
+    int error = counted_file(file);
+    return error ? refuse(error) : (int)syscall(SYS_ftruncate, file, size);
+}
+
+int ftruncate64(int file, off_t size) {
+    return ftruncate(file, size);
+}
+
+int unlink(const char *path) {
+    int error = counted(path);
+    return error ? refuse(error) : (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int mkdir(const char *path, mode_t mode) {
+    int error = counted(path);
+    return error ? refuse(error) : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+int open(const char *path, int flags, ...) {
+    mode_t mode = 0;
+    int error;
+    if (flags & O_CREAT) {
+        va_list more;
+        va_start(more, flags);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+        error = counted(path);
+        if (error) return refuse(error);
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    mode_t mode = 0;
+    if (flags & O_CREAT) {
+        va_list more;
+        va_start(more, flags);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+    }
+    return open(path, flags, mode);
 }

@@ -247,10 +247,9 @@ def acl_save(call: Call) -> None:
     """Write all users into the ACL file."""
     try:
         call.engine.users.save_file(_file(call))
-    except OSError:
-        raise CommandError(
-            b"ERR There was an error trying to save the ACLs. Please check the server logs for more information"
-        ) from None
+    except OSError as error:
+        reason = os.fsencode(error.strerror or str(error))
+        raise CommandError(b"ERR There was an error trying to save the ACLs: " + reason) from None
     call.reply.ok()
 
 
