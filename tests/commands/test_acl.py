@@ -264,6 +264,18 @@ def test_who_was_turned_away_is_logged(engine: InProcess) -> None:
     assert engine.run("ACL", "LOG") == b"*0\r\n"
 
 
+def test_the_log_of_who_was_turned_away_keeps_the_beginning_of_long_names(engine: InProcess) -> None:
+    client = as_user(engine, "+get", "+client|setname", "~a")
+    client.run("CLIENT", "SETNAME", "n" * 100_000)
+    for number in range(200):
+        client.run("GET", b"%d" % number + b"k" * 1_000_000)
+        client.run("AUTH", b"%d" % number + b"u" * 10_000, "wrong")
+    log = engine.run("ACL", "LOG", 1000)
+    assert log.startswith(b"*128\r\n")
+    assert len(log) < 128 * 5000
+    assert b"... (998979 more bytes)" in log
+
+
 def test_the_slow_log_shows_no_password(engine: InProcess) -> None:
     engine.run("CONFIG", "SET", "slowlog-log-slower-than", 0)
     engine.run("ACL", "SETUSER", "u", "on", ">secret", "<secret", "#" + "a1" * 32)

@@ -1,6 +1,7 @@
 """ACL LOG: who was turned away, why, and how often.
 
-The same thing again within a minute is counted, not listed; the newest comes first, and `acllog-max-len` are kept.
+The same thing again within a minute is counted, not listed; the newest comes first, and `acllog-max-len` are kept. Of
+names and keys that are longer than people choose, the beginning is kept: they come from those who were refused.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Final
 from headrace.engine.acl_rules import Reason
 
 _SAME_WITHIN_MS: Final = 60_000
+_LONGEST: Final = 1024  # bytes of a name, a key, or a line of CLIENT LIST
 
 REASONS: Final = {
     Reason.COMMAND: b"command",
@@ -46,6 +48,7 @@ class AclLog:
     ) -> None:
         """Note that somebody was turned away, and keep so many entries at most."""
         self.denied[reason] += 1
+        what, user, client = _cut(what), _cut(user), _cut(client)
         for at, entry in enumerate(self.entries):
             same = (entry.reason, entry.context, entry.what, entry.user) == (reason, context, what, user)
             if same and now_ms - entry.updated_ms <= _SAME_WITHIN_MS:
@@ -61,3 +64,9 @@ class AclLog:
     def clear(self) -> None:
         """Forget the entries."""
         self.entries = []
+
+
+def _cut(text: bytes) -> bytes:
+    if len(text) <= _LONGEST:
+        return text
+    return text[:_LONGEST] + b"... (%d more bytes)" % (len(text) - _LONGEST)
