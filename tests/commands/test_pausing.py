@@ -86,6 +86,30 @@ def test_a_key_that_expires_after_it_was_watched_aborts() -> None:
     assert engine.run("EXEC") == b"*-1\r\n"
 
 
+@pytest.mark.parametrize("watched_first", [True, False])
+def test_a_key_that_expires_during_a_pause_is_watched_as_in_redis(
+    headrace_server: redis.Redis, redis_server: redis.Redis, watched_first: bool
+) -> None:
+    """Nothing expires while writes pause, but its time comes: for who watched before, that is a change."""
+    answers = []
+    for server in (headrace_server, redis_server):
+        with RawClient.of(server) as client, RawClient.of(server) as steering:
+            steering.run("SET", "k", "v", "PX", 200)
+            steering.run("CLIENT", "PAUSE", 100_000, "WRITE")
+            if watched_first:
+                client.run("WATCH", "k")
+            while steering.run("PTTL", "k")[:2] not in (b":0", b":-"):
+                time.sleep(0.01)
+            time.sleep(0.01)
+            if not watched_first:
+                client.run("WATCH", "k")
+            replies = [client.run(*words) for words in (["MULTI"], ["GET", "k"], ["EXEC"])]
+            steering.run("CLIENT", "UNPAUSE")
+            replies += [client.run("GET", "k"), client.run("WATCH", "k"), client.run("MULTI"), client.run("EXEC")]
+        answers.append(replies)
+    assert answers[0] == answers[1]
+
+
 def test_calls_that_time_out_are_counted(headrace_server: redis.Redis, redis_server: redis.Redis) -> None:
     counted = []
     for server in (headrace_server, redis_server):
