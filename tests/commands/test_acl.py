@@ -4,10 +4,10 @@ import pytest
 
 from headrace.commands.all import TABLE
 from headrace.commands.declaration.client_hints import key_number
-from headrace.engine.acl_rules import Access, access_needed
+from headrace.engine.acl.logins import FREE_FAILURES
+from headrace.engine.acl.rules import Access, access_needed
+from headrace.engine.blocking.waking import ring
 from headrace.engine.command import Command, Flag
-from headrace.engine.logins import FREE_FAILURES
-from headrace.engine.waking import ring
 from support.in_process import InProcess, InProcessClient
 
 EVERY_COMMAND = [each for outer in TABLE.values() for each in (outer, *outer.subcommands.values()) if each.handler]

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from headrace.commands.all import TABLE
-from headrace.engine.categories import CATEGORIES
+from headrace.engine.acl.categories import CATEGORIES
 from support.campaign import LONG
 from support.raw_client import RawClient, parse
 

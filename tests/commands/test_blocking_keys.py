@@ -6,7 +6,7 @@ import time
 import pytest
 import redis
 
-from headrace.engine.waking import ring
+from headrace.engine.blocking.waking import ring
 from support.in_process import InProcess
 from support.patience import PATIENCE_S
 

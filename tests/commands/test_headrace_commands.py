@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
 from headrace.engine.applier import Applier
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from support.in_process import InProcess
 from support.packed_rows import numbered, packed

@@ -317,7 +317,7 @@ def test_a_mistake_of_ours_is_told_as_one(engine: InProcess, monkeypatch: pytest
     bugs: list[Exception] = []
     engine.engine.failure_hook = lambda _, bug: bugs.append(bug)
     engine.run("EVAL", "return 1", 0)
-    monkeypatch.setattr("headrace.engine.script_host.sha1", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr("headrace.engine.scripting.script_host.sha1", lambda *_, **__: 1 // 0)
     assert engine.run("EVAL", "return redis.sha1hex('a')", 0).startswith(b"-ERR internal error")
     assert [type(bug) for bug in bugs] == [ZeroDivisionError]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.engine.waking import ring
+from headrace.engine.blocking.waking import ring
 from support.raw_client import parse
 from support.stream_session import NOW, StreamSession, entry, ids_of
 

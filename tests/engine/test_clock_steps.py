@@ -6,8 +6,8 @@ are measured by a clock that nobody sets.
 
 import pytest
 
+from headrace.engine.blocking.waking import ring
 from headrace.engine.staging import StagedBatch
-from headrace.engine.waking import ring
 from support.in_process import InProcess
 
 NOON = 1_700_000_000_000

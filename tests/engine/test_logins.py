@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.engine.logins import FORGOTTEN_MS, FREE_FAILURES, LONGEST_WAIT_MS, MOST_PLACES, Logins, place_of
+from headrace.engine.acl.logins import FORGOTTEN_MS, FREE_FAILURES, LONGEST_WAIT_MS, MOST_PLACES, Logins, place_of
 
 
 def fail(logins: Logins, address: bytes, times: int, now_ms: int = 0) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.engine.blocking.waking import ring
 from headrace.engine.timers import Timer, TimerHeap
-from headrace.engine.waking import ring
 from support.in_process import InProcess
 
 NOON = 1_700_000_000_000

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from headrace.engine.blocking.waking import disk_has_more
 from headrace.engine.client import Client
 from headrace.engine.persistence import Persistence
-from headrace.engine.waking import disk_has_more
 from support.in_process import InProcess, InProcessClient, Nowhere
 
 

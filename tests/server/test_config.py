@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from headrace.engine.config import SETTINGS, ChangeRefused, Config, UnknownSetting
-from headrace.engine.settings import SettingRefused
+from headrace.engine.configuration.config import SETTINGS, ChangeRefused, Config, UnknownSetting
+from headrace.engine.configuration.settings import SettingRefused
 from support.ports import free_port
 from support.raw_client import RawClient
 from support.server_process import ServerProcess

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from headrace.engine.config import SETTINGS, ChangeRefused, Config, UnknownSetting
-from headrace.engine.inert_settings import refusal_of
-from headrace.engine.settings import Setting
+from headrace.engine.configuration.config import SETTINGS, ChangeRefused, Config, UnknownSetting
+from headrace.engine.configuration.inert_settings import refusal_of
+from headrace.engine.configuration.settings import Setting
 from headrace.server.redis_conf import BadConfiguration, load, rewritten
 from support.directives import EVERY_SETTING, FORGOTTEN, IN_FILES_ONLY, REDIS_7_0, REDIS_LATER, SWITCHES, VALKEY
 from support.server_process import ServerProcess, run_to_its_end

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.server.redis_conf import BadConfiguration, load, read_command_line, rewrite_file, rewritten
 from support.server_process import ServerProcess, run_to_its_end
 

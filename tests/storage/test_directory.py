@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.storage.directory import LOCK, DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse, StorageError

@@ -16,9 +16,9 @@ from typing import Final
 
 from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
+from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
-from headrace.engine.settings import SettingRefused
 from headrace.formats.aof import encode
 from headrace.formats.aof_seal import seal
 from headrace.formats.crc64 import crc64

@@ -2,7 +2,7 @@
 
 from headrace.commands.all import TABLE
 from headrace.engine.channel import ClosedChannel
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from support.effects import Effect, Effects
 

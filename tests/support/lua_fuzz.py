@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from headrace.commands.all import TABLE
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from support.in_process import InProcessClient
 

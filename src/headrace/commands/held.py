@@ -15,7 +15,7 @@ from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
 from headrace.engine.errors import WRONG_TYPE, CommandError
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 Held = TypeVar("Held")
 

@@ -26,13 +26,13 @@ from headrace.core.stream_id cimport NEW_ID_AUTO, wrap_id, write_decimal
 from headrace.embedded.local_connection cimport LocalConnection
 from headrace.engine.command cimport DENY_OOM, WRITE
 from headrace.engine.engine cimport Engine
-from headrace.engine.waking cimport serve_waiting
+from headrace.engine.blocking.waking cimport serve_waiting
 
 from headrace.commands.streams.appending import TOO_LARGE, new_stream
 from headrace.core.errors import EntryTooLarge
 from headrace.embedded.errors import Refused
 from headrace.engine.errors import CommandError
-from headrace.engine.pausing import must_wait
+from headrace.engine.blocking.pausing import must_wait
 
 cdef enum:
     KEPT = 1 << 20              # a buffer that grew beyond this is given back

@@ -25,7 +25,7 @@ from cpython.pythread cimport (
     PyThread_get_thread_ident, PyThread_release_lock,
 )
 
-from headrace.engine.waking cimport ring
+from headrace.engine.blocking.waking cimport ring
 
 from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
 

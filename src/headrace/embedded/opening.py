@@ -21,10 +21,10 @@ from headrace.embedded.errors import CannotOpen
 from headrace.embedded.host import Host
 from headrace.embedded.interrupts import postpone_interrupts, restore_interrupts
 from headrace.embedded.keeper import Keeper
-from headrace.engine.config import ChangeRefused, Config, UnknownSetting
+from headrace.engine.configuration.config import ChangeRefused, Config, UnknownSetting
+from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
-from headrace.engine.settings import SettingRefused
 from headrace.storage.child import ForkedJob
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.disk import Disk

@@ -12,7 +12,7 @@ cimport cython
 
 from headrace.core.stream_id cimport strict_integer
 from headrace.engine.client cimport Wait
-from headrace.engine.notifications cimport NEW, OVERWRITTEN, TYPE_CHANGED
+from headrace.engine.pubsub.notifications cimport NEW, OVERWRITTEN, TYPE_CHANGED
 
 from headrace.engine.errors import NOT_AN_INTEGER, WRONG_TYPE, CommandError
 

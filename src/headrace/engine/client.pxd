@@ -34,11 +34,11 @@ cdef class Client:
     cdef public bytes library_name
     cdef public bytes library_version
     cdef public bint authenticated
-    cdef public object user             # `headrace.engine.acl_rules.User`; None: nobody who could be refused
+    cdef public object user             # `headrace.engine.acl.rules.User`; None: nobody who could be refused
     cdef public bint guarded            # not every command is for it: the engine asks for each
     cdef public object snapshot_request     # what REPLCONF said of the snapshot that SYNC will ask for; None: nothing
     cdef public bint subscribed         # listens to something
-    cdef public tuple subscriptions     # names by kind of subscription (`headrace.engine.pubsub`); None: none so far
+    cdef public tuple subscriptions     # names by kind of subscription (engine.pubsub.exchange); None: none so far
     cdef public ReplyMode reply_mode
     cdef public bint closing            # close once what was replied has left
     cdef public bint no_evict

@@ -1,7 +1,7 @@
 from enum import IntEnum
 from typing import final
 
-from headrace.engine.acl_rules import User
+from headrace.engine.acl.rules import User
 from headrace.engine.channel import Channel
 from headrace.engine.command import Command
 from headrace.engine.keyspace import Database

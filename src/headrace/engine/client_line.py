@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.engine.blocking.waiting import SNAPSHOT
 from headrace.engine.client import Client
-from headrace.engine.pubsub import Kind, held_by
-from headrace.engine.waiting import SNAPSHOT
+from headrace.engine.pubsub.exchange import Kind, held_by
 
 if TYPE_CHECKING:
     from headrace.engine.engine import Engine

@@ -2,27 +2,27 @@ from collections.abc import Callable
 from typing import Any, final
 
 from headrace.core.entry_log import NodeLimits
+from headrace.engine.acl.users import Users
+from headrace.engine.blocking.waiting import WaitingRoom
 from headrace.engine.channel import Channel
 from headrace.engine.client import Client
 from headrace.engine.command import Command
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.freeing import Freeing
-from headrace.engine.functions import Functions
 from headrace.engine.keyspace import Database
 from headrace.engine.latency import LatencyMonitor
-from headrace.engine.long_runs import LongRun, LongRuns
-from headrace.engine.monitoring import Monitors
 from headrace.engine.persistence import Persistence
-from headrace.engine.pubsub import Exchange
-from headrace.engine.script_host import ScriptHost
-from headrace.engine.scripts import Scripts
+from headrace.engine.pubsub.exchange import Exchange
+from headrace.engine.pubsub.monitoring import Monitors
+from headrace.engine.pubsub.tracking import Tracker
+from headrace.engine.scripting.functions import Functions
+from headrace.engine.scripting.long_runs import LongRun, LongRuns
+from headrace.engine.scripting.script_host import ScriptHost
+from headrace.engine.scripting.scripts import Scripts
 from headrace.engine.snapshot_request import SnapshotSender
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
-from headrace.engine.tracking import Tracker
-from headrace.engine.users import Users
-from headrace.engine.waiting import WaitingRoom
 
 @final
 class Engine:

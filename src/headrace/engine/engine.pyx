@@ -27,11 +27,11 @@ from headrace.engine.command cimport (
     ALLOW_BUSY, DENY_OOM, FAST, IN_MULTI, LENGTHY, LOADING, NO_MULTI, PROTECTED, READ, SKIP_MONITOR,
     SKIP_SLOWLOG, WRITE, count_call,
 )
-from headrace.engine.notifications cimport (
+from headrace.engine.pubsub.notifications cimport (
     EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
 )
 from headrace.engine.refusals cimport debugging_allowed, flags_of, forbidding, unknown_command
-from headrace.engine.waking cimport ring, serve_waiting
+from headrace.engine.blocking.waking cimport ring, serve_waiting
 
 import traceback
 from secrets import token_hex
@@ -44,15 +44,15 @@ from headrace.engine.errors import (
 )
 from headrace.engine.freeing import Freeing
 from headrace.engine.latency import LatencyMonitor
-from headrace.engine.monitoring import Monitors
-from headrace.engine.notifications import NO_READERS, READERS
-from headrace.engine.pausing import must_wait
+from headrace.engine.pubsub.monitoring import Monitors
+from headrace.engine.pubsub.notifications import NO_READERS, READERS
+from headrace.engine.blocking.pausing import must_wait
 from headrace.engine.persistence import Persistence
-from headrace.engine.pubsub import Exchange
+from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.staging import Staging
-from headrace.engine.tracking import Tracker
+from headrace.engine.pubsub.tracking import Tracker
 from headrace.engine.values import kind_of
-from headrace.engine.waiting import WaitingRoom
+from headrace.engine.blocking.waiting import WaitingRoom
 
 
 cdef enum:
@@ -97,11 +97,11 @@ cdef class Engine:
         self.staging = Staging()
         self.freeing = Freeing(config)
         # Imported here, for rules and scripts are about commands, which this module declares.
-        from headrace.engine.users import Users
+        from headrace.engine.acl.users import Users
         self.users = Users(self)
-        from headrace.engine.functions import Functions
-        from headrace.engine.script_host import ScriptHost
-        from headrace.engine.scripts import Scripts
+        from headrace.engine.scripting.functions import Functions
+        from headrace.engine.scripting.script_host import ScriptHost
+        from headrace.engine.scripting.scripts import Scripts
         self.script_host = ScriptHost(self)
         self.scripts = Scripts(self.script_host)
         self.functions = Functions(self.script_host)

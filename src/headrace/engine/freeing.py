@@ -17,7 +17,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.process import return_free_memory
 
 _SMALL: Final = 64  # elements that are freed at once: less work than to hand them over

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from headrace.core.errors import HeadraceError
-from headrace.engine.config import SETTINGS, ChangeRefused, Config, UnknownSetting
+from headrace.engine.configuration.config import SETTINGS, ChangeRefused, Config, UnknownSetting
 from headrace.protocol.inline import split_words
 
 _INCLUDES_INSIDE_EACH_OTHER = 16

@@ -23,15 +23,15 @@ from typing import Any, Final
 import headrace
 from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
+from headrace.engine.acl.users import BadUsers
+from headrace.engine.blocking.waking import ring
 from headrace.engine.client import Client
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
+from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
-from headrace.engine.long_runs import LongRuns
 from headrace.engine.process import resident_bytes, return_free_memory
-from headrace.engine.settings import SettingRefused
-from headrace.engine.users import BadUsers
-from headrace.engine.waking import ring
+from headrace.engine.scripting.long_runs import LongRuns
 from headrace.server import redis_conf
 from headrace.server.connection import Connection
 from headrace.server.listeners import CannotListen, open_tcp, open_unix

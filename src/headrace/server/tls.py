@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
-from headrace.engine.config import Config
-from headrace.engine.settings import SettingRefused
+from headrace.engine.configuration.config import Config
+from headrace.engine.configuration.settings import SettingRefused
 from headrace.server.listeners import CannotListen, open_tcp
 from headrace.server.log import Log
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse, StorageError
 from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, ManifestFile

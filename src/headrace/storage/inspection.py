@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from headrace.commands.all import TABLE
 from headrace.engine.applier import Applier
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.formats.aof import AofReader, Ending, encode, find_command

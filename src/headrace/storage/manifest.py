@@ -22,7 +22,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from headrace.engine.settings import quote
+from headrace.engine.configuration.settings import quote
 from headrace.formats.crc64 import crc64
 from headrace.protocol.inline import split_words
 from headrace.storage.disk import Disk

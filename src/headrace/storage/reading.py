@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.commands.all import TABLE
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
 from headrace.storage.check import located_directory

@@ -16,7 +16,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
 from headrace.storage.data_files import (

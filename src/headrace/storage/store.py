@@ -22,12 +22,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
+from headrace.engine.blocking.waking import disk_has_more
+from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.persistence import Persistence, Progress
-from headrace.engine.settings import SettingRefused
 from headrace.engine.snapshot_request import SnapshotParts
-from headrace.engine.waking import disk_has_more
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
 from headrace.storage.directory import DataDirectory, explained

@@ -19,9 +19,9 @@ from typing import Final
 
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
-from headrace.engine.config import Config
+from headrace.engine.blocking.waking import ring
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
-from headrace.engine.waking import ring
 from headrace.storage.child import InlineJob
 from headrace.storage.directory import DataDirectory
 from headrace.storage.journal import Journal

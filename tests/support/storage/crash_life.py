@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
-from headrace.engine.config import Config
+from headrace.engine.blocking.waking import ring
+from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import CallbackSubscriber
 from headrace.engine.engine import Engine
-from headrace.engine.waking import ring
 from headrace.formats.aof import AofReader, Ending
 from headrace.storage import journal as journal_module
 from headrace.storage import store as store_module

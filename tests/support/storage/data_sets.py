@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headrace.commands.all import TABLE
 from headrace.engine.applier import Applier
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress

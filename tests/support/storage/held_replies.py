@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from headrace.commands.all import TABLE
+from headrace.engine.blocking.waking import disk_has_more
 from headrace.engine.client import Client
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
-from headrace.engine.waking import disk_has_more
 from headrace.formats.aof import AofReader
 from headrace.server.connection import Connection
 from headrace.session.session import Limits

@@ -21,7 +21,7 @@ from headrace.cli.showing import plural, shown
 from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
 from headrace.core.stream import Stream
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.storage.check import located_directory
 from headrace.storage.disk import Disk

@@ -13,7 +13,7 @@ from headrace.core.dict_pages import page_of_keys
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, wrong_arity
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 _NOT_AN_INTEGER: Final = b"ERR hash value is not an integer"
 _NOT_A_FLOAT: Final = b"ERR hash value is not a float"

@@ -13,7 +13,7 @@ from headrace.commands.replies import reply_text, reply_texts
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError, wrong_arity
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 _RANK_IS_ZERO: Final = (
     b"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from "

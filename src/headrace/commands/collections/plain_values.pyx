@@ -12,7 +12,7 @@ from headrace.core.memory cimport byte_t
 from headrace.core.stream_id cimport strict_integer, write_decimal
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
-from headrace.engine.notifications cimport GENERIC, HASH, STRING
+from headrace.engine.pubsub.notifications cimport GENERIC, HASH, STRING
 
 from headrace.commands.collections.strings import set_with_options
 from headrace.commands.declaration.table import FIRST, command

@@ -12,7 +12,7 @@ from headrace.core.member_set import MemberSet
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 _LOOK: Final = Flag.READ | Flag.FAST
 _REMOVE: Final = Flag.WRITE | Flag.FAST

@@ -16,7 +16,7 @@ from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 from headrace.protocol.doubles import double_text
 
 _ADD: Final = Flag.WRITE | Flag.DENY_OOM | Flag.FAST

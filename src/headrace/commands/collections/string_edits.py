@@ -11,7 +11,7 @@ from headrace.commands.held import note_change, string_at
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 _TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 

@@ -11,7 +11,7 @@ from headrace.commands.replies import reply_text, reply_texts
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, wrong_arity
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 # How the argument of an expiry option is meant: its unit in ms, and whether it counts from now.
 _EXPIRIES: Final = {b"ex": (1000, True), b"px": (1, True), b"exat": (1000, False), b"pxat": (1, False)}

@@ -3,15 +3,15 @@
 from headrace.commands.connection.connection import is_one_word, set_client_name
 from headrace.commands.declaration.help import bad_subcommand, reply_help
 from headrace.commands.declaration.table import command, container
+from headrace.engine.blocking.pausing import pause, unpause
+from headrace.engine.blocking.waiting import NOT_UNBLOCKED
+from headrace.engine.blocking.waking import release
 from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
 from headrace.engine.client_line import describe, gets_snapshot
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
-from headrace.engine.pausing import pause, unpause
-from headrace.engine.tracking import Tracked
-from headrace.engine.waiting import NOT_UNBLOCKED
-from headrace.engine.waking import release
+from headrace.engine.pubsub.tracking import Tracked
 
 _PLAIN = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
 _ADMIN = _PLAIN | Flag.ADMIN

@@ -2,12 +2,12 @@
 
 from headrace.commands.declaration.table import command
 from headrace.engine import REDIS_VERSION
-from headrace.engine.acl_rules import Reason
+from headrace.engine.acl.rules import Reason
+from headrace.engine.blocking.waiting import LOGIN
 from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, WRONG_PASSWORD, CommandError, quoted, wrong_arity
-from headrace.engine.waiting import LOGIN
 
 _HANDSHAKE = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 _DEFAULT_USER = b"default"

@@ -12,7 +12,7 @@ from headrace.engine.call import Call
 from headrace.engine.client import ReplyMode
 from headrace.engine.command import Flag
 from headrace.engine.glob import matcher
-from headrace.engine.pubsub import Kind, held_by
+from headrace.engine.pubsub.exchange import Kind, held_by
 from headrace.protocol.reply import ReplyWriter
 
 _LISTEN: Final = Flag.PUBSUB | Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE

@@ -18,8 +18,8 @@ from headrace.commands.documentation.option_history import (
 from headrace.commands.documentation.reference import TITLES
 from headrace.engine import REDIS_VERSION
 from headrace.engine.command import Command
-from headrace.engine.config import SETTINGS
-from headrace.engine.settings import quote
+from headrace.engine.configuration.config import SETTINGS
+from headrace.engine.configuration.settings import quote
 
 VERSIONS: Final = ("5.0", "6.0", "6.2", "7.0", "7.2", "7.4", "8.0", "8.2", "8.4", "8.6", "8.8", "8.10")
 

@@ -26,7 +26,7 @@ from headrace.core.stream_id import StreamID
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 from headrace.engine.staging import BatchName, StagedBatch
 
 _WRITE: Final = Flag.WRITE | Flag.DENY_OOM

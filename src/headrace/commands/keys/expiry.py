@@ -10,7 +10,7 @@ from headrace.commands.declaration.table import FIRST, command
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError, quoted
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 _LATEST_MS: Final = 2**63 - 1
 _EARLIEST_MS: Final = -(2**63)

@@ -9,7 +9,7 @@ from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher
 from headrace.engine.keyspace import Database
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 from headrace.engine.values import kind_of
 
 # While CLIENT PAUSE keeps expired keys from being removed, there may be no other.

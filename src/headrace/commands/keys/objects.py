@@ -14,7 +14,7 @@ from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
-from headrace.engine.config import Config
+from headrace.engine.configuration.config import Config
 from headrace.engine.errors import SYNTAX, CommandError
 
 _LONGEST_EMBEDDED: Final = 44

@@ -8,7 +8,7 @@ from headrace.commands.keys.relocation import announce_replaced, place
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 from headrace.formats.dump import open_payload
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.values import dump_value, restore_value

@@ -14,7 +14,7 @@ from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from headrace.engine.keyspace import Database
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 from headrace.engine.values import kind_of
 
 _SAME_OBJECT = b"ERR source and destination objects are the same"

@@ -21,7 +21,7 @@ from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, WRONG_TYPE, CommandError
-from headrace.engine.notifications import Event
+from headrace.engine.pubsub.notifications import Event
 
 _NOT_A_SCORE: Final = b"ERR One or more scores can't be converted into double"
 _NOT_PERMITTED: Final = b"ERR %s option of SORT denied due to insufficient ACL permissions."

@@ -1,6 +1,6 @@
 """Functions: FCALL, and FUNCTION, which loads and manages the libraries that they are in.
 
-What a library is, is told in `headrace.engine.functions`.
+What a library is, is told in `headrace.engine.scripting.functions`.
 """
 
 from typing import Final
@@ -11,9 +11,9 @@ from headrace.commands.scripting.scripts import count_keys, runs
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
-from headrace.engine.functions import ENGINE
 from headrace.engine.glob import matcher
-from headrace.engine.lua_sandbox import FLAGS
+from headrace.engine.scripting.functions import ENGINE
+from headrace.engine.scripting.sandbox import FLAGS
 from headrace.formats.errors import CorruptPayload, UnsupportedVersion, WrongChecksum
 from headrace.formats.function_payload import dump_libraries, read_libraries
 

@@ -1,6 +1,6 @@
 """Scripts: EVAL and its kin, and SCRIPT.
 
-How a script runs is told in `headrace.engine.script_host`.
+How a script runs is told in `headrace.engine.scripting.script_host`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""ACL: users, seen and changed. What rules mean is told in `headrace.engine.acl_rules`."""
+"""ACL: users, seen and changed. What rules mean is told in `headrace.engine.acl.rules`."""
 
 import os
 from secrets import token_hex
@@ -7,13 +7,13 @@ from typing import Final
 from headrace.commands.connection.client import end_connections
 from headrace.commands.declaration.help import bad_subcommand, reply_help
 from headrace.commands.declaration.table import command, container
-from headrace.engine.acl_log import REASONS, Entry
-from headrace.engine.acl_rules import BadRule, Selector
+from headrace.engine.acl.categories import CATEGORIES, in_category
+from headrace.engine.acl.log import REASONS, Entry
+from headrace.engine.acl.rules import BadRule, Selector
+from headrace.engine.acl.users import DEFAULT, BadUsers, explain
 from headrace.engine.call import Call
-from headrace.engine.categories import CATEGORIES, in_category
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError, quoted, wrong_arity
-from headrace.engine.users import DEFAULT, BadUsers, explain
 
 _PLAIN: Final = Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE
 _ADMIN: Final = _PLAIN | Flag.ADMIN

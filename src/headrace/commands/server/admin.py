@@ -4,10 +4,10 @@ import time
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.table import command, container
+from headrace.engine.blocking.waiting import REPLICAS
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import BUSY, SYNTAX, CommandError
-from headrace.engine.waiting import REPLICAS
 
 _QUIET = Flag.LOADING | Flag.STALE
 _ADMIN = Flag.ADMIN | Flag.NO_SCRIPT | Flag.STALE

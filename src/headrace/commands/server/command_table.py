@@ -14,8 +14,8 @@ from headrace.commands.declaration.client_hints import (
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.syntax import Argument, arguments_of
 from headrace.commands.declaration.table import TABLE, command
+from headrace.engine.acl.categories import CATEGORIES, categories_of
 from headrace.engine.call import Call
-from headrace.engine.categories import CATEGORIES, categories_of
 from headrace.engine.command import Command, Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher

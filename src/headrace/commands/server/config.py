@@ -4,10 +4,10 @@ import os
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.table import command, container
-from headrace.engine.acl_rules import Reason
+from headrace.engine.acl.rules import Reason
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
-from headrace.engine.config import ChangeRefused, UnknownSetting
+from headrace.engine.configuration.config import ChangeRefused, UnknownSetting
 from headrace.engine.errors import SYNTAX, CommandError
 
 _FLAGS = Flag.ADMIN | Flag.NO_SCRIPT | Flag.LOADING | Flag.STALE

@@ -13,13 +13,13 @@ from typing import Final
 import headrace
 from headrace.commands.declaration.table import command
 from headrace.engine import REDIS_VERSION
-from headrace.engine.acl_rules import Reason
+from headrace.engine.acl.rules import Reason
 from headrace.engine.call import Call
 from headrace.engine.command import Command, Flag
+from headrace.engine.configuration.settings import show_share
 from headrace.engine.engine import Engine
 from headrace.engine.process import machine_bytes, peak_resident_bytes, resident_bytes
-from headrace.engine.pubsub import Kind
-from headrace.engine.settings import show_share
+from headrace.engine.pubsub.exchange import Kind
 
 Fields = Iterator[tuple[str, object]]
 

@@ -2,10 +2,10 @@
 
 from headrace.commands.declaration.table import command
 from headrace.commands.server.admin import read_timeout_ms
+from headrace.engine.blocking.waiting import DISK
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
-from headrace.engine.waiting import DISK
 
 _ADMIN = Flag.ADMIN | Flag.NO_SCRIPT
 

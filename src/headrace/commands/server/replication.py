@@ -6,11 +6,11 @@ Nothing follows the snapshot: who does not say `REPLCONF rdb-only 1` wants to be
 from dataclasses import replace
 
 from headrace.commands.declaration.table import command
+from headrace.engine.blocking.waiting import SNAPSHOT
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 from headrace.engine.snapshot_request import SnapshotParts, SnapshotRequest
-from headrace.engine.waiting import SNAPSHOT
 from headrace.protocol.inline import split_words
 
 _SYNC = Flag.ADMIN | Flag.NO_SCRIPT | Flag.NO_MULTI

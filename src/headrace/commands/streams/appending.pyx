@@ -14,7 +14,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from headrace.commands.streams.arguments cimport id_text
 from headrace.commands.streams.effects cimport emit_settings
 from headrace.core.stream_id cimport NEW_ID_AUTO, NEW_ID_AUTO_SEQ, generate_id, generate_seq, less, max_id, same
-from headrace.engine.notifications cimport STREAM
+from headrace.engine.pubsub.notifications cimport STREAM
 
 from headrace.engine.errors import CommandError
 

@@ -26,7 +26,7 @@ from headrace.core.stream_id cimport (
 )
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
-from headrace.engine.notifications cimport STREAM
+from headrace.engine.pubsub.notifications cimport STREAM
 
 from headrace.commands.streams.idempotence import automatic_id
 from headrace.commands.streams.appending import TOO_LARGE, new_stream

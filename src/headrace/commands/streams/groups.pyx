@@ -16,7 +16,7 @@ from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, parse_strict_id, same, wrap_id
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE
-from headrace.engine.notifications cimport STREAM
+from headrace.engine.pubsub.notifications cimport STREAM
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.streams.arguments import INVALID_ID

@@ -17,7 +17,7 @@ from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, max_id, same, step_down, step_up, wrap_id
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport BLOCKING, MOVABLE_KEYS, READ, WRITE
-from headrace.engine.notifications cimport KEY_MISS, STREAM
+from headrace.engine.pubsub.notifications cimport KEY_MISS, STREAM
 from headrace.protocol.reply cimport ReplyWriter
 
 from headrace.commands.declaration.table import command

@@ -13,7 +13,7 @@ the list. A feature that is built takes its settings from here into `config.py`.
 
 from typing import Final
 
-from headrace.engine.settings import (
+from headrace.engine.configuration.settings import (
     LONG_MAX,
     MEGABYTE,
     ULONG_MAX,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
-from headrace.engine.pubsub import encode
+from headrace.engine.pubsub.exchange import encode
 
 if TYPE_CHECKING:
     from headrace.engine.client import Client

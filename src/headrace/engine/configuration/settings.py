@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
-from headrace.engine.notifications import read_classes, show_classes
+from headrace.engine.pubsub.notifications import read_classes, show_classes
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1

@@ -25,10 +25,12 @@ from libc.string cimport memchr
 from headrace.core.memory cimport byte_t
 from headrace.core.stream_id cimport write_decimal
 from headrace.engine.client cimport Client
-from headrace.engine.lua_api cimport LUA_GC_COUNT, LUA_GLOBALS, LUA_NIL, LUA_NUMBER, LUA_STRING, lua, lua_State
+from headrace.engine.scripting.lua_api cimport (
+    LUA_GC_COUNT, LUA_GLOBALS, LUA_NIL, LUA_NUMBER, LUA_STRING, lua, lua_State,
+)
 from headrace.protocol.reply cimport ReplyWriter
 
-from headrace.engine.script_errors import NO_MEMORY, ScriptKilled
+from headrace.engine.scripting.errors import NO_MEMORY, ScriptKilled
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char *, char **, void *) except? -1

@@ -16,12 +16,12 @@ from importlib.resources import files
 from secrets import randbits
 from typing import Any, Final, NamedTuple, NoReturn
 
-from headrace.engine.command_gate import CommandGate
 from headrace.engine.errors import INTERNAL_ERROR, CommandError
-from headrace.engine.lua_api import load_api
-from headrace.engine.lua_bits import BITS, NotANumber
-from headrace.engine.script_errors import NO_MEMORY, ScriptFailed, ScriptKilled, ScriptRefusal
-from headrace.engine.script_run import ScriptRun
+from headrace.engine.scripting.command_gate import CommandGate
+from headrace.engine.scripting.errors import NO_MEMORY, ScriptFailed, ScriptKilled, ScriptRefusal
+from headrace.engine.scripting.lua_api import load_api
+from headrace.engine.scripting.lua_bits import BITS, NotANumber
+from headrace.engine.scripting.script_run import ScriptRun
 
 FLAGS: Final = (b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys")
 """What a script or a function may say of itself."""
@@ -136,7 +136,7 @@ class LuaSandbox:
         )
 
     def _chunk(self, name: str) -> Any:
-        source = files("headrace.engine").joinpath("lua", f"{name}.lua").read_bytes()
+        source = files("headrace.engine.scripting").joinpath("lua", f"{name}.lua").read_bytes()
         return self._lua.compile(source, name=_NAME)
 
     def close(self) -> None:

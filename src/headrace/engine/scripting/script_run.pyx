@@ -11,7 +11,7 @@ from headrace.engine.command cimport DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE, 
 from headrace.engine.engine cimport Engine
 
 from headrace.engine.errors import OUT_OF_MEMORY
-from headrace.engine.script_errors import ScriptKilled
+from headrace.engine.scripting.errors import ScriptKilled
 
 cdef bytes TOO_LONG = (
     b"ERR the script ran longer than busy-reply-threshold, and nobody could have killed it here: it was ended"

@@ -20,9 +20,9 @@ from headrace.engine import REDIS_VERSION
 from headrace.engine.call import Call
 from headrace.engine.engine import Engine
 from headrace.engine.errors import BUSY, BUSY_FUNCTION, CommandError
-from headrace.engine.lua_sandbox import LuaSandbox
-from headrace.engine.script_errors import ScriptFailed, ScriptKilled, ScriptRefusal
-from headrace.engine.script_run import ScriptRun
+from headrace.engine.scripting.errors import ScriptFailed, ScriptKilled, ScriptRefusal
+from headrace.engine.scripting.sandbox import LuaSandbox
+from headrace.engine.scripting.script_run import ScriptRun
 
 _UNKILLABLE: Final = (
     b"UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script "

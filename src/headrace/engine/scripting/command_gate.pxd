@@ -1,5 +1,5 @@
-from headrace.engine.lua_api cimport lua_State
-from headrace.engine.script_run cimport ScriptRun
+from headrace.engine.scripting.lua_api cimport lua_State
+from headrace.engine.scripting.script_run cimport ScriptRun
 
 
 cdef class CommandGate:

@@ -6,7 +6,7 @@
     the disk has more           ─► disk_has_more   who waits for it looks again
     CLIENT UNBLOCK, a deadline  ─► release         no more waiting
 
-`engine/waiting` knows who waits for what; here is what happens when it comes.
+`engine/blocking/waiting` knows who waits for what; here is what happens when it comes.
 """
 
 from libc.stdint cimport uint64_t
@@ -15,9 +15,9 @@ from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command, count_call
 from headrace.engine.keyspace cimport Database
 
-from headrace.engine.pausing import run_postponed
+from headrace.engine.blocking.pausing import run_postponed
 from headrace.engine.values import kind_of
-from headrace.engine.waiting import DISK, LOGIN, REPLICAS
+from headrace.engine.blocking.waiting import DISK, LOGIN, REPLICAS
 
 
 cpdef int serve_waiting(Engine engine) except -1:

@@ -7,7 +7,7 @@ names and keys that are longer than people choose, the beginning is kept: they c
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.engine.acl_rules import Reason
+from headrace.engine.acl.rules import Reason
 
 _SAME_WITHIN_MS: Final = 60_000
 _LONGEST: Final = 1024  # bytes of a name, a key, or a line of CLIENT LIST

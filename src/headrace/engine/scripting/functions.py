@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from headrace.engine.call import Call
 from headrace.engine.errors import CommandError
-from headrace.engine.lua_sandbox import LuaSandbox
-from headrace.engine.script_host import ScriptHost
+from headrace.engine.scripting.sandbox import LuaSandbox
+from headrace.engine.scripting.script_host import ScriptHost
 from headrace.protocol.inline import split_words
 
 ENGINE: Final = b"LUA"

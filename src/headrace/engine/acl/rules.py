@@ -20,7 +20,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, NamedTuple
 
-from headrace.engine.categories import CATEGORIES, in_category
+from headrace.engine.acl.categories import CATEGORIES, in_category
 from headrace.engine.command import Command, Flag
 from headrace.engine.glob import Matcher, matcher
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import final
 
-from headrace.engine.script_run import ScriptRun
+from headrace.engine.scripting.script_run import ScriptRun
 
 @final
 class CommandGate:

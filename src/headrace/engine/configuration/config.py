@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
-from headrace.engine.glob import matcher
-from headrace.engine.inert_settings import FORGOTTEN, INERT_SETTINGS, refusal_of
-from headrace.engine.settings import (
+from headrace.engine.configuration.inert_settings import FORGOTTEN, INERT_SETTINGS, refusal_of
+from headrace.engine.configuration.settings import (
     INT_MAX,
     LONG_MAX,
     MEGABYTE,
@@ -34,6 +33,7 @@ from headrace.engine.settings import (
     Words,
     YesNo,
 )
+from headrace.engine.glob import matcher
 
 _BASES_ARE_RDB = (
     "Headrace writes bases as RDB only, since commands cannot carry all that a stream has: tombstones, times of "

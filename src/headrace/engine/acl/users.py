@@ -16,14 +16,14 @@ from tempfile import NamedTemporaryFile
 from typing import Final
 
 from headrace.core.errors import HeadraceError
-from headrace.engine.acl_log import AclLog
-from headrace.engine.acl_rules import BadRule, Denial, Reason, User
+from headrace.engine.acl.log import AclLog
+from headrace.engine.acl.logins import Logins
+from headrace.engine.acl.rules import BadRule, Denial, Reason, User
 from headrace.engine.client import Client
 from headrace.engine.client_line import describe
 from headrace.engine.command import Command
 from headrace.engine.engine import Engine
-from headrace.engine.logins import Logins
-from headrace.engine.pubsub import Kind, held_by
+from headrace.engine.pubsub.exchange import Kind, held_by
 
 DEFAULT: Final = b"default"
 

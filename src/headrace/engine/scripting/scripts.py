@@ -1,7 +1,7 @@
 """The scripts of EVAL and their cache: a text, known by its SHA-1, and what it was compiled to.
 
 Scripts that only EVAL brought are forgotten when there are too many, the longest unused first; SCRIPT LOAD is for good.
-How one runs is told in `headrace.engine.script_host`.
+How one runs is told in `headrace.engine.scripting.script_host`.
 """
 
 from collections import OrderedDict
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from headrace.engine.call import Call
 from headrace.engine.errors import CommandError
-from headrace.engine.lua_sandbox import FLAGS, LuaSandbox
-from headrace.engine.script_errors import ScriptFailed
-from headrace.engine.script_host import ScriptHost
+from headrace.engine.scripting.errors import ScriptFailed
+from headrace.engine.scripting.sandbox import FLAGS, LuaSandbox
+from headrace.engine.scripting.script_host import ScriptHost
 
 _PASSING: Final = 500  # scripts of EVAL that are kept
 

@@ -1,0 +1,1 @@
+"""Who may do what: users, their rules, logins, and what was refused."""

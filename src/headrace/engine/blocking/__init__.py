@@ -1,0 +1,1 @@
+"""Clients that wait: for what, until when, and what happens then."""

@@ -1,0 +1,1 @@
+"""Scripts and functions: Lua, its sandbox, and the commands that it runs."""
