@@ -8,7 +8,7 @@ import redis
 
 from support.in_process import InProcess
 from support.patience import PATIENCE_S
-from support.raw_client import RawClient
+from support.raw_client import RawClient, port_of
 
 SAME_ANSWERS = [
     "SLOWLOG",
@@ -28,6 +28,12 @@ SAME_ANSWERS = [
     "LATENCY DOCTOR",
     "LATENCY DOCTOR x",
     "LATENCY HISTOGRAM nosuch",
+    "MODULE",
+    "MODULE NOSUCH",
+    "MODULE LIST",
+    "MODULE LIST x",
+    "MEMORY STATS x",
+    "MEMORY MALLOC-STATS x",
     "TIME x",
     "LASTSAVE x",
     "DEBUG",
@@ -94,6 +100,25 @@ def test_answers_are_those_of_redis(headrace_server: redis.Redis, redis_server: 
         ours.run("LATENCY", "RESET")
         for request in SAME_ANSWERS:
             assert ours.run(*request.split()) == theirs.run(*request.split()), request
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_memory_is_told_in_the_figures_of_redis(
+    headrace_server: redis.Redis, redis_server: redis.Redis, protocol: int
+) -> None:
+    told = []
+    for server in (headrace_server, redis_server):
+        server.set("k", "v", ex=1000)
+        with redis.Redis(port=port_of(server), protocol=protocol, decode_responses=True) as client:
+            stats = client.memory_stats()
+            told.append({name: type(figure) for name, figure in stats.items()} | {"db.0": list(stats["db.0"])})
+            assert stats["total.allocated"] > 0
+            assert stats["keys.count"] == 1
+    assert told[0] == told[1]
+
+
+def test_the_allocator_tells_nothing(wire: RawClient) -> None:
+    assert b"Stats not supported for the current allocator" in wire.run("MEMORY", "MALLOC-STATS")
 
 
 def test_time_is_the_time(headrace_server: redis.Redis) -> None:

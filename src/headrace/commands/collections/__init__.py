@@ -1,6 +1,7 @@
 """Commands on the values beside streams: strings, lists, sets, hashes and sorted sets."""
 
 from headrace.commands.collections import (
+    common_subsequence,
     hashes,
     list_moves,
     lists,
@@ -16,6 +17,7 @@ from headrace.commands.collections import (
 )
 
 __all__ = [
+    "common_subsequence",
     "hashes",
     "list_moves",
     "lists",

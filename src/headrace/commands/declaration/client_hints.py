@@ -211,6 +211,7 @@ _TIPS: Final[dict[bytes, tuple[str, ...]]] = {
     b"memory|purge": (_ALL_SHARDS, _ALL_SUCCEEDED),
     b"memory|stats": (_VARIES, _ALL_SHARDS, _SPECIAL),
     b"mget": (_BY_SHARD,),
+    b"module|list": (_ANY_ORDER,),
     b"mset": (_BY_SHARD, _ALL_SUCCEEDED),
     b"msetnx": (_BY_SHARD, _LEAST),
     b"object|encoding": (_VARIES,),

@@ -87,9 +87,8 @@ NOT_HERE: Final[dict[str, str]] = {
         "cluster|slaves restore-asking migrate"
     ),
     "replication": "failover",
-    "modules": "module module|help module|list module|load module|loadex module|unload",
-    "looking on": "lolwut memory|malloc-stats memory|stats script|debug",
-    "the rest": "lcs",
+    "modules": "module|load module|loadex module|unload",
+    "looking on": "lolwut script|debug",
 }
 
 # What came after 7.0 and is not here; of module commands, what their names begin with.

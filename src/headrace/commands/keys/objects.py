@@ -15,7 +15,9 @@ from headrace.core.stream import Stream
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.configuration.config import Config
+from headrace.engine.engine import Engine
 from headrace.engine.errors import SYNTAX, CommandError
+from headrace.engine.process import peak_resident_bytes, resident_bytes
 
 _LONGEST_EMBEDDED: Final = 44
 _DEFAULT_SAMPLES: Final = 5
@@ -23,6 +25,8 @@ _DEFAULT_SAMPLES: Final = 5
 # What a list packs together at most, by its number in list-max-listpack-size, or in any case.
 _PACKED_BYTES: Final = {-1: 4096, -2: 8192, -3: 16384, -4: 32768, -5: 65536}
 _ALWAYS_PACKED_BYTES: Final = 8192
+
+_STARTUP_BYTES: Final = resident_bytes()  # when the commands were loaded, before any data
 
 # What a key takes in a database beside its name and value: its places in three dictionaries and two lists.
 _KEY_OVERHEAD: Final = 200
@@ -160,6 +164,79 @@ def memory_purge(call: Call) -> None:
     """Have memory that was freed given back to the system, beside the event loop."""
     call.engine.freeing.return_pages()
     call.reply.ok()
+
+
+def _statistics(engine: Engine) -> dict[str, int | float | dict[str, int]]:
+    """Return the figures of MEMORY STATS: the process as the system sees it, and estimates of what keys take."""
+    used, keys = resident_bytes(), sum(map(len, engine.databases))
+    peak = max(used, peak_resident_bytes())
+    overhead = _STARTUP_BYTES + keys * _KEY_OVERHEAD + engine.scripts.memory + engine.functions.memory
+    data = max(used - overhead, 0)
+    return {
+        "peak.allocated": peak,
+        "total.allocated": used,
+        "startup.allocated": _STARTUP_BYTES,
+        "replication.backlog": 0,
+        "clients.slaves": 0,
+        "clients.normal": 0,
+        "cluster.links": 0,
+        "aof.buffer": 0,
+        "lua.caches": engine.scripts.memory,
+        "functions.caches": engine.functions.memory,
+        **{
+            f"db.{db.number}": {
+                "overhead.hashtable.main": len(db) * _KEY_OVERHEAD,
+                "overhead.hashtable.expires": sys.getsizeof(db.expires),
+                "overhead.hashtable.slot-to-keys": 0,
+            }
+            for db in engine.databases
+            if len(db)
+        },
+        "overhead.total": overhead,
+        "keys.count": keys,
+        "keys.bytes-per-key": max(used - _STARTUP_BYTES, 0) // keys if keys else 0,
+        "dataset.bytes": data,
+        "dataset.percentage": 100 * data / max(used - _STARTUP_BYTES, data, 1),
+        "peak.percentage": 100 * used / peak,
+        "allocator.allocated": used,
+        "allocator.active": used,
+        "allocator.resident": used,
+        "allocator-fragmentation.ratio": 1.0,
+        "allocator-fragmentation.bytes": 0,
+        "allocator-rss.ratio": 1.0,
+        "allocator-rss.bytes": 0,
+        "rss-overhead.ratio": 1.0,
+        "rss-overhead.bytes": 0,
+        "fragmentation": 1.0,
+        "fragmentation.bytes": 0,
+    }
+
+
+@command("memory|stats", arity=2, flags=0, since="4.0.0", group="server")
+def memory_stats(call: Call) -> None:
+    """Reply what memory is used for, in bytes: as the system counts it, and estimates of what keys take.
+
+    What an allocator wastes is in none of these figures: it is not told apart from what is used.
+    """
+    figures = _statistics(call.engine)
+    call.reply.map(len(figures))
+    for name, figure in figures.items():
+        call.reply.bulk(name.encode())
+        if isinstance(figure, dict):
+            call.reply.map(len(figure))
+            for inner, size in figure.items():
+                call.reply.bulk(inner.encode())
+                call.reply.integer(size)
+        elif isinstance(figure, float):
+            call.reply.double(figure)
+        else:
+            call.reply.integer(figure)
+
+
+@command("memory|malloc-stats", arity=2, flags=0, since="4.0.0", group="server")
+def memory_malloc_stats(call: Call) -> None:
+    """Reply what the allocator tells of itself: nothing, as in a Redis without jemalloc."""
+    call.reply.verbatim(b"Stats not supported for the current allocator", b"txt")
 
 
 @command("memory|doctor", arity=2, flags=0, since="4.0.0", group="server")
