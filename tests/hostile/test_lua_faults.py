@@ -139,6 +139,19 @@ FAULTS = {
     ),
 }
 
+# What is no fault here, or may go either way, is answered; everything else is an error of the script.
+ANSWERED = {
+    *("CVE-2025-49844, garbage collected while load parses", "load with a reader that collects at each piece"),
+    *("CVE-2024-46981, collection between commands", "CVE-2024-31449, bit.tohex", "CVE-2021-32626, nested replies"),
+    *("CVE-2025-46819, a long delimiter", "CVE-2025-46819, a long delimiter of a comment"),
+    *("CVE-2021-32626, nested pcall", "nested xpcall with a handler that fails", "unfinished patterns"),
+    *("deep parentheses", "deep tables", "deep concatenation", "deep functions", "many assignments", "many locals"),
+    *("many upvalues", "many constants", "the widest format", "struct offsets", "cmsgpack of a circle"),
+    *("a table of a large index", "an order that is none", "a table that is sorted and grows", "nothing, repeated"),
+    *("a table that is walked and grows", "memory, caught again and again", "memory, and then a command"),
+}
+DEEPEST_REPLY = 1000
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
@@ -156,7 +169,8 @@ def test_a_fault_of_lua_ends_no_server(server: ServerProcess, fault: str) -> Non
     with server.raw() as client:
         client.run("FLUSHALL")
         reply = client.run("EVAL", FAULTS[fault], "0")
-        assert reply[:1] in b"-:$*", reply
+        assert reply[:1] in (b"-:$*" if fault in ANSWERED else b"-"), reply[:100]
+        assert reply.count(b"*1\r\n") <= DEEPEST_REPLY
         assert b"internal error" not in reply
         assert client.run("EVAL", "return {#'abc', ('x'):rep(3), redis.call('PING')}", "0") == (
             b"*3\r\n:3\r\n$3\r\nxxx\r\n+PONG\r\n"
