@@ -7,11 +7,10 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.core.stream import Stream
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
-from headrace.engine.engine import Engine
 from support.in_process import InProcess
 from support.packed_rows import numbered, packed
 from support.stream_session import NOW, StreamSession
@@ -395,7 +394,7 @@ def test_permissions_apply(session: Session) -> None:
 
 
 def test_the_table_knows_them() -> None:
-    engine = Engine(Config(), TABLE)
+    engine = make_engine(Config())
     assert set(engine.table[b"headrace"].subcommands) == {
         *(b"splits", b"nodes", b"stage", b"commit", b"abort", b"forget", b"link", b"help"),
         *(b"idmplimits", b"idmpforget", b"idmprecord", b"idmprepeat", b"release", b"seen"),

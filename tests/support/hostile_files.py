@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError
 from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
@@ -148,7 +148,7 @@ class Victim:
         self._load("appendonly.aof", append_file(random))
 
     def try_payload(self, random: Random) -> None:
-        engine = Engine(Config(), TABLE)
+        engine = make_engine(Config())
         client = engine.connect(Nowhere())
         value = busy_stream() if random.randrange(2) else random.choice(small_keys()).value
         engine.load_key(0, b"k", value, None, None)
@@ -171,7 +171,7 @@ class Victim:
         text %= b"a1" * 32
         path = self._directory / "users.acl"
         path.write_bytes(mutate(random, text))
-        engine = Engine(Config(), TABLE)
+        engine = make_engine(Config())
         try:
             engine.users.load_file(str(path))
         except HeadraceError:

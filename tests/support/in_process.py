@@ -1,6 +1,6 @@
 """An engine in the test's own process: a clock to set, clients without sockets, and the effects, which none sees."""
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.engine.channel import ClosedChannel
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
@@ -36,7 +36,7 @@ class InProcess(InProcessClient):
     """An engine, its clock, its effects, and a first client."""
 
     def __init__(self) -> None:
-        engine = Engine(Config(), TABLE)
+        engine = make_engine(Config())
         super().__init__(engine)
         self.engine = engine
         self.recorded = Effects(engine)

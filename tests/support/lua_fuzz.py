@@ -7,9 +7,8 @@ import random
 import sys
 from pathlib import Path
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.engine.configuration.config import Config
-from headrace.engine.engine import Engine
 from support.in_process import InProcessClient
 
 LIST = """
@@ -88,7 +87,7 @@ def stop(name: bytes, bug: Exception) -> None:
 def main(seed: int, rounds: int, last: Path) -> None:
     """Run so many scripts of up to four calls."""
     choose = random.Random(seed)
-    engine = Engine(Config(), TABLE)
+    engine = make_engine(Config())
     engine.failure_hook = stop
     client = InProcessClient(engine)
     client.run("CONFIG", "SET", "lua-memory-limit", "16mb", "busy-reply-threshold", "300")

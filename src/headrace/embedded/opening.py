@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.embedded.calling import Caller
 from headrace.embedded.database import Database
 from headrace.embedded.errors import CannotOpen
@@ -23,14 +23,12 @@ from headrace.embedded.interrupts import postpone_interrupts, restore_interrupts
 from headrace.embedded.keeper import Keeper
 from headrace.engine.configuration.config import ChangeRefused, Config, UnknownSetting
 from headrace.engine.configuration.settings import SettingRefused
-from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
-from headrace.storage.child import ForkedJob
+from headrace.storage.assembly import assemble
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse
 from headrace.storage.journal import Journal
-from headrace.storage.store import Store
 
 _OF_A_SERVER: Final = (
     *("bind", "port", "unixsocket", "unixsocketperm", "tcp-backlog", "tcp-keepalive", "protected-mode", "maxclients"),
@@ -49,8 +47,7 @@ def open_database(path: str | os.PathLike[str] | None, settings: dict[str, objec
     """Do what `headrace.open` says."""
     config = _configured(settings, in_memory=path is None)
     if path is None:
-        engine = Engine(config, TABLE)
-        host = Host(engine, Journal(Disk(), background=False), None)
+        host = Host(make_engine(config), Journal(Disk(), background=False), None)
     else:
         host = _open_directory(Path(path).expanduser().absolute(), config)
     _refuse_changes(config, in_memory=path is None)
@@ -74,10 +71,7 @@ def _open_directory(path: Path, config: Config) -> Host:
     with explained("make the directory", path):
         path.mkdir(parents=True, exist_ok=True)
     config.load("dir", [str(path)])
-    engine = Engine(config, TABLE)
-    disk = Disk()
-    journal = Journal(disk, background=True)
-    store = Store(engine, DataDirectory.configured(config, disk), journal, ForkedJob, _Notes())
+    engine, journal, store = assemble(config, _Notes())
     try:
         _lock(store.directory)
         for _ in store.open():

@@ -96,15 +96,6 @@ cdef class Engine:
         self.tracker = Tracker(self)
         self.staging = Staging()
         self.freeing = Freeing(config)
-        # Imported here, for rules and scripts are about commands, which this module declares.
-        from headrace.engine.acl.users import Users
-        self.users = Users(self)
-        from headrace.engine.scripting.functions import Functions
-        from headrace.engine.scripting.script_host import ScriptHost
-        from headrace.engine.scripting.scripts import Scripts
-        self.script_host = ScriptHost(self)
-        self.scripts = Scripts(self.script_host)
-        self.functions = Functions(self.script_host)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
@@ -121,10 +112,17 @@ cdef class Engine:
         ):
             config.watch(name, self.thresholds_changed)
         self.thresholds_changed(None)
-        config.user_lines = self.users.directives
-        config.watch("requirepass", self.users.password_changed)
         config.watch("notify-keyspace-events", self.events_changed)
         self.events_changed(config["notify-keyspace-events"])
+
+    def equip(self, users, script_host, scripts, functions) -> None:
+        """Give the engine those of its parts that are about commands, and so above it; see commands.all.make_engine."""
+        self.users = users
+        self.script_host = script_host
+        self.scripts = scripts
+        self.functions = functions
+        self.config.user_lines = users.directives
+        self.config.watch("requirepass", users.password_changed)
 
     def limits_changed(self, value) -> None:
         """Take over new limits of a node; appends see them at once."""

@@ -21,7 +21,6 @@ from tempfile import TemporaryFile
 from typing import Any, Final
 
 import headrace
-from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
 from headrace.engine.acl.users import BadUsers
 from headrace.engine.blocking.waking import ring
@@ -41,11 +40,7 @@ from headrace.server.supervision import Supervisor, go_to_background
 from headrace.server.tls import TlsPort
 from headrace.server.transfers import Transfers
 from headrace.session.session import Limits
-from headrace.storage.child import ForkedJob
-from headrace.storage.directory import DataDirectory
-from headrace.storage.disk import Disk
-from headrace.storage.journal import Journal
-from headrace.storage.store import Store
+from headrace.storage.assembly import assemble
 
 new_event_loop: Callable[[], asyncio.AbstractEventLoop]
 try:
@@ -76,10 +71,7 @@ class Server:
         self.config = config
         self.log = log
         self._supervisor = supervisor
-        self.engine = Engine(config, TABLE)
-        disk = Disk()
-        self.journal = Journal(disk, background=True)
-        self.store = Store(self.engine, DataDirectory.configured(config, disk), self.journal, ForkedJob, log)
+        self.engine, self.journal, self.store = assemble(config, log)
         self._transfers = Transfers(self.engine, self.store, log)
         self._home = Path.cwd()
         self.limits = Limits()

@@ -20,10 +20,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import TABLE, make_engine
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
-from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.formats.aof import AofReader, Ending, encode, find_command
 from headrace.formats.aof_seal import SEAL_BYTES
@@ -86,7 +85,7 @@ class Scratch:
     def __init__(self) -> None:
         config = Config()
         config.load("databases", [str(_DATABASES)])
-        self.engine = Engine(config, TABLE)
+        self.engine = make_engine(config)
         self.engine.failure_hook = lambda _name, _bug: None
         self.applier = Applier(self.engine, self.engine.unix_ms())
 

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
@@ -32,7 +32,7 @@ def read_data(path: Path, notes: Notes, disk: Disk) -> Generator[Progress, None,
     """Load what a path holds into an engine of its own; gives the progress, returns the engine and what was loaded."""
     config = Config()
     config.load("databases", [_DATABASES])
-    engine = Engine(config, TABLE)
+    engine = make_engine(config)
     loaded = Loaded()
     loader = Loader(engine, notes, loaded)
 

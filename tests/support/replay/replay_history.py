@@ -21,11 +21,9 @@ from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
 from headrace.engine.blocking.waking import ring
 from headrace.engine.configuration.config import Config
-from headrace.engine.engine import Engine
+from headrace.storage.assembly import assemble
 from headrace.storage.child import InlineJob
 from headrace.storage.directory import DataDirectory
-from headrace.storage.journal import Journal
-from headrace.storage.store import Store
 from support.in_process import InProcessClient
 from support.replay.any_command import AnyCommand, Line
 from support.replay.whole_state import State, differences, take_state
@@ -71,14 +69,14 @@ class Machine:
         config = Config()
         for name, value in {"dir": "/", "save": "", "enable-debug-command": "yes", **settings}.items():
             config.load(name, [value])
-        self.engine = Engine(config, TABLE)
+        self.notes = Warnings()
+        self.engine, self.journal, self.store = assemble(
+            config, self.notes, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
+        )
         self.engine.clock = clock
         self.engine.steady_clock = steady_clock or clock
         self.engine.failure_hook = _raise
-        self.journal = Journal(disk, background=False)
         self.journal.room = 0
-        self.notes = Warnings()
-        self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.notes)
 
     def open(self) -> None:
         """Load what the disk has, and begin to write."""

@@ -20,19 +20,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from headrace.commands.all import TABLE
 from headrace.core.errors import HeadraceError
 from headrace.engine.blocking.waking import ring
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import CallbackSubscriber
-from headrace.engine.engine import Engine
 from headrace.formats.aof import AofReader, Ending
 from headrace.storage import journal as journal_module
 from headrace.storage import store as store_module
+from headrace.storage.assembly import assemble
 from headrace.storage.child import InlineJob
 from headrace.storage.directory import DataDirectory
-from headrace.storage.journal import Journal
-from headrace.storage.store import Store
 from support.in_process import InProcessClient
 from support.storage.crash_workload import DATABASES, Command, CommandWriter
 from support.storage.data_picture import Pictures, describe_difference, different_keys, take_pictures
@@ -90,14 +87,14 @@ class Process:
         for name, value in {"dir": "/", "save": "", **settings}.items():
             config.load(name, [value])
         self.disk = disk
-        self.engine = Engine(config, TABLE)
+        self.warnings = Warnings()
+        self.engine, self.journal, self.store = assemble(
+            config, self.warnings, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
+        )
         self.engine.clock = self.engine.steady_clock = lambda: clock.now_ms
         self.engine.failure_hook = _raise
-        self.journal = Journal(disk, background=False)
         self.journal.immediate = False  # the worker works when the life lets it
         self.journal.room = ROOM
-        self.warnings = Warnings()
-        self.store = Store(self.engine, DataDirectory(disk, ROOT), self.journal, InlineJob, self.warnings)
         self.commit_due = False
         self.follower: CallbackSubscriber | None = None
         self.journal.schedule = self._schedule

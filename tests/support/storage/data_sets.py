@@ -4,7 +4,7 @@ from collections.abc import Generator
 from io import BytesIO
 from pathlib import Path
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import EffectLog
@@ -68,7 +68,7 @@ NOW_MS = 1_700_000_100_000
 
 def new_engine(config: Config) -> Engine:
     """An engine whose clock stands still, so that what consumers were last seen at is the same each time."""
-    engine = Engine(config, TABLE)
+    engine = make_engine(config)
     engine.clock = lambda: NOW_MS
     return engine
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.engine.blocking.waking import disk_has_more
 from headrace.engine.client import Client
 from headrace.engine.configuration.config import Config
-from headrace.engine.engine import Engine
 from headrace.formats.aof import AofReader
 from headrace.server.connection import Connection
 from headrace.session.session import Limits
@@ -130,7 +129,7 @@ class Bench:
         self.limits = Limits()
         self.limits.query_buffer, self.limits.bulk = 1 << 30, 1 << 29
         self.limits.output_hard = self.limits.output_soft = self.limits.output_soft_ms = 0
-        self.engine = Engine(Config(), TABLE)
+        self.engine = make_engine(Config())
         self.disk = NotedDisk(self.events)
         self.journal = Journal(self.disk, background=background)
         if not background:

@@ -18,7 +18,7 @@ from headrace.cli.rows.fetching import as_pairs
 from headrace.cli.rows.parquet_rows import ParquetWriter, read_parquet
 from headrace.cli.rows.row import ID_COLUMN
 from headrace.cli.showing import plural, shown
-from headrace.commands.all import TABLE
+from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError
 from headrace.core.stream import Stream
 from headrace.engine.configuration.config import Config
@@ -103,7 +103,7 @@ def _write_stream(stream: Stream, path: Path) -> None:
 
 def read_parquet_streams(source: Path) -> Engine:
     """Make a stream of each file."""
-    engine = Engine(Config(), TABLE)
+    engine = make_engine(Config())
     files = [source] if source.is_file() else _files_in(source)
     for file in files:
         number = _database_of(file, source)
