@@ -79,14 +79,8 @@ cdef class Connection(Wire):
             session.received(nbytes)
 
     def eof_received(self) -> bool:
-        """Nothing more comes; what is held still goes out, and then the connection ends."""
-        if self.session is None:
-            return False
-        self.engine.flush_clients()
-        if self.session.has_more_to_send():
-            self.session.client.closing = True
-            return True
-        return False
+        """Nothing more comes. What came before still runs, what is held goes out, and then the connection ends."""
+        return self.session is not None and self.session.end_requests()
 
     def pause_writing(self) -> None:
         """The peer reads slowly: from now on measure what it leaves."""

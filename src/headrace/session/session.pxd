@@ -31,6 +31,7 @@ cdef class Session:
     cdef uint64_t sent                  # bytes
     cdef uint64_t held                  # bytes that the journal holds
     cdef bint stalled                   # requests wait for the disk
+    cdef bint ended                     # nothing more comes; it closes when all requests have run
     cdef bint reading_paused
     cdef bint failed                    # the end: what was held was never sent
     cdef bint broken                    # a protocol error, or the end: no more requests are taken
@@ -44,6 +45,7 @@ cdef class Session:
     cdef int run(self, tuple requests) except -1
     cdef int hold(self, list chunks) except -1
     cdef int process(self) except -1
+    cdef bint end_requests(self) except -1
     cdef list next_request(self)
     cdef bint has_requests(self) noexcept
     cdef bint owes_nothing(self) noexcept

@@ -114,7 +114,11 @@ cdef class Session:
                     break
                 argv = self.next_request()
                 if argv is None:
-                    self.resume_reading()
+                    if self.ended:
+                        client.closing = True
+                        self.engine.note_unflushed(client)
+                    else:
+                        self.resume_reading()
                     break
                 self.engine.execute_next(client, argv)
                 argv = None             # so that the parser may use the list again
@@ -139,6 +143,22 @@ cdef class Session:
         finally:
             self.processing = False
         return 0
+
+    cdef bint end_requests(self) except -1:
+        """Nothing more comes: run what is complete, and then close; False: the session is over already.
+
+        Requests that have come run although the client may have left, as on a redis-server: now, or when the disk has
+        taken something. Only behind one that blocks, nobody is left who would wait.
+        """
+        cdef Client client = self.client
+        self.ended = True
+        if client.wait is None and client.postponed is None:
+            self.process()
+            self.engine.flush_clients()
+            if not client.closing and client.wait is None and client.postponed is None:
+                return True
+        client.closing = True
+        return self.has_more_to_send()
 
     cdef list next_request(self):
         """The next complete request, or None."""
@@ -197,7 +217,7 @@ cdef class Session:
         """Go on with the requests that arrived while the client was blocked, and read more."""
         if self.client.authenticated or not self.has_requests():
             self.resume_reading()
-        if self.has_requests():
+        if self.has_requests() or self.ended:
             self.wire.call_soon(self.run_waiting)
 
     def run_waiting(self) -> None:
