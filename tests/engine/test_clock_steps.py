@@ -6,8 +6,8 @@ are measured by a clock that nobody sets.
 
 import pytest
 
+from headrace.core.packed import Packed
 from headrace.engine.blocking.waking import ring
-from headrace.engine.staging import StagedBatch
 from support.in_process import InProcess
 
 NOON = 1_700_000_000_000
@@ -219,7 +219,7 @@ def test_rates_do_not_follow_the_clock(engine: SetClock, step_ms: int) -> None:
 def test_what_is_staged_stays_as_long_as_it_may(engine: SetClock, step_ms: int) -> None:
     staging = engine.engine.staging
     ttl_ms = 1000 * engine.engine.config["headrace-stage-ttl"]
-    staging.batches[0, b"s", b"q", 1] = StagedBatch(touched_ms=engine.steady_now)
+    staging.add((0, b"s", b"q", 1), 0, Packed(b""), None, engine.steady_now)
     engine.step(step_ms)
     engine.pass_time(ttl_ms)
     assert len(staging.batches) == 1

@@ -65,7 +65,7 @@ WAITS = [
 @pytest.mark.parametrize("way", ["disconnect", "unblock", "timeout"])
 def test_who_leaves_leaves_no_timer(engine: InProcess, words: tuple[str | int, ...], way: str) -> None:
     client = engine.waiting_client(*words)
-    assert len(engine.engine.waiting.timers) >= 1
+    assert len(engine.engine.chores.timers) >= 1
     if way == "disconnect":
         engine.engine.disconnect(client.client)
     elif way == "unblock":
@@ -74,7 +74,7 @@ def test_who_leaves_leaves_no_timer(engine: InProcess, words: tuple[str | int, .
         engine.set_clock(NOON + FAR_MS + 1)
         ring(engine.engine)
     assert not client.waits
-    assert len(engine.engine.waiting.timers) == 0
+    assert len(engine.engine.chores.timers) == 0
     assert not engine.engine.waiting.take_reminders()
 
 
@@ -84,16 +84,16 @@ def test_a_client_that_is_served_leaves_no_timer_and_keeps_one_while_it_waits(en
     engine.run("XADD", "s", "1-0", "f", "v")
     assert not served.waits
     assert waiting.waits
-    assert len(engine.engine.waiting.timers) == 2  # the other's deadline, and the reminder of the key
+    assert len(engine.engine.chores.timers) == 2  # the other's deadline, and the reminder of the key
     engine.engine.disconnect(waiting.client)
-    assert len(engine.engine.waiting.timers) == 0
+    assert len(engine.engine.chores.timers) == 0
 
 
 def test_pauses_keep_one_timer(engine: InProcess) -> None:
     for _ in range(100):
         engine.run("CLIENT", "PAUSE", FAR_MS, "WRITE")
     engine.run("CLIENT", "UNPAUSE")
-    assert len(engine.engine.waiting.timers) <= 1
+    assert len(engine.engine.chores.timers) <= 1
 
 
 def test_ten_thousand_blocking_calls_that_were_served_or_left_cost_no_memory(engine: InProcess) -> None:
@@ -121,4 +121,4 @@ def test_ten_thousand_blocking_calls_that_were_served_or_left_cost_no_memory(eng
     finally:
         tracemalloc.stop()
     assert grown < 100_000
-    assert len(engine.engine.waiting.timers) == 0
+    assert len(engine.engine.chores.timers) == 0

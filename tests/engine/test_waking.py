@@ -48,10 +48,11 @@ class DiskAt(Persistence):
     def __init__(self) -> None:
         super().__init__(0)
         self.noted = self.on_disk = 0
+        self.is_on = True
 
     @property
     def appends(self) -> bool:
-        return True
+        return self.is_on
 
     @property
     def position(self) -> int:
@@ -93,3 +94,20 @@ def test_a_sync_serves_those_whose_effects_it_covers_and_asks_nobody_else() -> N
     assert replicas.waits
     assert len(engine.engine.waiting.disk_waits) == 0
     assert all(other.waits for other in others)
+
+
+def test_when_effects_are_written_no_more_only_those_who_wait_for_the_disk_are_asked() -> None:
+    engine = InProcess()
+    engine.engine.persistence = disk = DiskAt()
+    engine.engine.waiting.clients = NeverWalked()
+    other = engine.connect()
+    other.run("BLPOP", "l", 0)
+    waiters = [engine.connect() for _ in range(2)]
+    disk.noted = 10
+    waiters[0].run("WAITAOF", 1, 0, 0)
+    waiters[1].run("WAITAOF", 1, 1, 0)
+    disk.is_on = False
+    disk_has_more(engine.engine)
+    assert all(b"appendonly is disabled" in client.reply() for client in waiters)
+    assert other.waits
+    assert not engine.engine.waiting.awaiting_disk()

@@ -49,6 +49,12 @@ class Producers:
         if len(table) > self.max_size:
             del table[next(iter(table))]
 
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When `expire` has something to forget, in Unix ms; None where nothing is remembered."""
+        oldest = min((next(iter(table.values())).ms for table in self._tables.values() if table), default=None)
+        return None if oldest is None else oldest + self.duration_s * 1000
+
     def expire(self, now_ms: int) -> list[tuple[bytes, int]]:
         """Forget what is older than `duration_s`; list how many of the oldest IDs of which producers that were."""
         oldest = now_ms - self.duration_s * 1000

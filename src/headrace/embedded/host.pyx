@@ -47,7 +47,7 @@ cdef class Host:
         self.limits = Limits()
         self.connections = set()
         self.idle = []
-        engine.waiting.set_alarm = self.set_alarm
+        engine.chores.set_alarm = self.set_alarm
 
     def __dealloc__(self):
         PyThread_free_lock(self.lock)

@@ -20,6 +20,8 @@ cdef class Engine:
     cdef dict names                     # the same, by the names that clients use: `rename-command`
     cdef readonly Stats stats
     cdef readonly str run_id            # of this run of this server
+    cdef readonly object chores         # what is done by time
+    cdef object staging_expiry          # one of them: what was staged too long ago is forgotten
     cdef readonly object waiting        # WaitingRoom
     cdef public object clock            # None: the machine's; else a function that gives Unix ms
     cdef public object steady_clock     # None: the machine's; else a function that gives ms and never goes back

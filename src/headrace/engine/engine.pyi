@@ -5,6 +5,7 @@ from headrace.core.entry_log import NodeLimits
 from headrace.engine.acl.users import Users
 from headrace.engine.blocking.waiting import WaitingRoom
 from headrace.engine.channel import Channel
+from headrace.engine.chores import Chores
 from headrace.engine.client import Client
 from headrace.engine.command import Command
 from headrace.engine.configuration.config import Config
@@ -59,6 +60,8 @@ class Engine:
     def stats(self) -> Stats: ...
     @property
     def run_id(self) -> str: ...
+    @property
+    def chores(self) -> Chores: ...
     @property
     def waiting(self) -> WaitingRoom: ...
     @property

@@ -34,10 +34,12 @@ from headrace.engine.refusals cimport debugging_allowed, flags_of, forbidding, u
 from headrace.engine.blocking.waking cimport ring, serve_waiting
 
 import traceback
+from functools import partial
 from secrets import token_hex
 from time import time_ns
 
 from headrace.engine.channel import CLOSED
+from headrace.engine.chores import Chores
 from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
 from headrace.engine.errors import (
     BUSY, BUSY_FUNCTION, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted,
@@ -76,12 +78,15 @@ cdef class Engine:
         for name, command in table.items():
             self.commands[name] = command
             self.commands[name.upper()] = command
+        self.chores = Chores()
         self.databases = [Database(number) for number in range(config["databases"])]
+        for db in self.databases:
+            db.expiring = self.chores.register(partial(self.expire_due, db), in_unix_time=True)
         self.node_limits = NodeLimits(config["stream-node-max-bytes"], config["stream-node-max-entries"])
         self.clients = {}
         self.stats = Stats()
         self.run_id = token_hex(20)
-        self.waiting = WaitingRoom()
+        self.waiting = WaitingRoom(self.chores)
         self.latency = LatencyMonitor()
         self.persistence = Persistence(self.unix_ms() // 1000)
         self.active_expiry = True
@@ -94,12 +99,15 @@ cdef class Engine:
         self.exchange = Exchange(self.push)
         self.monitors = Monitors(self)
         self.tracker = Tracker(self)
-        self.staging = Staging()
+        self.staging = Staging(self.expect_staged)
+        self.staging_expiry = self.chores.register(self.expire_staged, in_unix_time=False)
+        config.watch("headrace-stage-ttl", lambda _: self.expect_staged(self.staging.oldest_ms))
         self.freeing = Freeing(config)
         self.postponed = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
         self.wall_lead_ms = self.now_ms - self.steady_now_ms
+        self.chores.set_lead(self.wall_lead_ms, self.steady_now_ms)
         self.second = self.steady_now_ms // 1000
         config.watch("stream-node-max-bytes", self.limits_changed)
         config.watch("stream-node-max-entries", self.limits_changed)
@@ -629,13 +637,13 @@ cdef class Engine:
 
     cdef int expire_messages(self, Database db) except -1:
         """Forget what producers sent too long ago; the effect says how much that was."""
-        for key in list(db.producing):
+        for key in db.forgetting(self.now_ms, EXPIRED_AT_ONCE):
             value = db.values.get(key)
-            forgotten = value.producers.expire(self.now_ms) if type(value) is Stream else ()
-            if forgotten:
-                self.record(db, forgetting(key, forgotten))
-            if type(value) is not Stream or not len(value.producers):
-                db.producing.discard(key)
+            if type(value) is Stream:
+                forgotten = value.producers.expire(self.now_ms)
+                if forgotten:
+                    self.record(db, forgetting(key, forgotten))
+                db.expect_forgetting(key, value)
         return 0
 
     cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1:
@@ -678,27 +686,40 @@ cdef class Engine:
         return 0
 
     def tick(self) -> None:
-        """Do the chores that are due some ten times a second: expire keys, and what was sent or staged long ago."""
-        cdef Database db
+        """Look at the clocks some ten times a second, and do what is due."""
         if self.busy is not None:
             return                      # nothing changes below a command that is not over
         self.read_clocks()
         self.second = self.steady_now_ms // 1000
         self.stats.sample_rates(self.steady_now_ms)
         self.look_for_clock_step()
-        # While data is loading, a key whose time has come may be one that is still to be changed.
-        for db in self.databases if self.active_expiry and not self.loading else ():
-            if not self.is_paused():
-                for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
-                    self.expire_now(db, key)
-                self.expire_messages(db)
         if self.attended:
             self.tracker.limit(self.config["tracking-table-max-keys"])
-        if self.staging.batches:
-            self.staging.expire(self.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
-        if self.ready:
-            serve_waiting(self)
-        self.flush_clients()
+        ring(self)
+
+    def expire_due(self, db: Database) -> int | None:
+        """Expire keys of a database, and forget what was sent to it, as far as due; returns the next due Unix ms."""
+        # While data is loading, a key whose time has come may be one that is still to be changed.
+        if not self.active_expiry or self.loading or self.is_paused():
+            return self.now_ms
+        for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
+            self.expire_now(db, key)
+        self.expire_messages(db)
+        return db.next_due()
+
+    def expire_staged(self) -> int | None:
+        """Forget what was staged too long ago; returns when the next is."""
+        self.staging.expire(self.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
+        return self.staged_until(self.staging.oldest_ms)
+
+    def expect_staged(self, touched_ms: int | None) -> None:
+        """Have forgotten in time what was staged then, where there is something."""
+        if touched_ms is not None:
+            self.staging_expiry.expect(self.staged_until(touched_ms))
+
+    def staged_until(self, touched_ms: int | None) -> int | None:
+        """Return when something is forgotten that was staged at a time."""
+        return None if touched_ms is None else touched_ms + 1000 * self.config["headrace-stage-ttl"] + 1
 
     cdef int look_for_clock_step(self) except -1:
         """Where Unix time was set, let those look again who wait for entries to be idle: idle times are Unix time."""
@@ -707,6 +728,7 @@ cdef class Engine:
             for db, key in self.waiting.take_reminders():
                 self.signal_key(db, key)
         self.wall_lead_ms = lead
+        self.chores.set_lead(lead, self.steady_now_ms)
         return 0
 
     # --- messages and replies ----------------------------------------------------------------------------------

@@ -6,12 +6,11 @@
     accessed  key ─► s                       the second in which it was last looked at; of a stream, which is looked
                                              at most, the stream itself knows
 
-Expiry, watching and waiting are the engine's business; this only keeps the books.
+Expiry, watching and waiting are the engine's business; this only keeps the books, and says through `expiring` (a chore
+of the engine) when the first of them is due.
 """
 
 cimport cython
-
-from headrace.core.stream cimport Stream
 
 from heapq import heapify, heappop, heappush
 
@@ -30,8 +29,9 @@ cdef class Database:
         self.expires = {}
         self.watchers = {}
         self.waiting = {}
-        self.producing = set()
+        self.producing = {}
         self.deadlines = []
+        self.message_deadlines = []
         self.accessed = {}
         self.accessed_now = 0
 
@@ -55,7 +55,7 @@ cdef class Database:
         self.forget_look_up()
         self.values[key] = value
         if type(value) is Stream and len((<Stream>value).producers):
-            self.producing.add(key)
+            self.expect_forgetting(key, value)
         return 0
 
     cpdef int note_access(self, bytes key, int64_t second) except -1:
@@ -91,18 +91,21 @@ cdef class Database:
 
     cpdef list clear(self):
         """Forget all keys; those who watch and wait stay. Returns what held them, for whoever frees it."""
-        cdef list held = [self.values, self.expires, self.deadlines, self.accessed]
+        cdef list held = [self.values, self.expires, self.deadlines, self.message_deadlines, self.accessed]
         self.forget_look_up()
         self.values = {}
         self.expires = {}
-        self.producing = set()
+        self.producing = {}
         self.deadlines = []
+        self.message_deadlines = []
         self.accessed = {}
         return held
 
     cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1:
         """Let a key expire when a time has passed."""
         self.expires[key] = when_ms
+        if not self.deadlines or when_ms < <int64_t>(<tuple>self.deadlines[0])[0]:
+            self.expect(when_ms + 1)
         heappush(self.deadlines, (when_ms, key))
         if len(self.deadlines) > 64 + 4 * len(self.expires):
             self.deadlines = [(when, kept) for kept, when in self.expires.items()]
@@ -117,6 +120,38 @@ cdef class Database:
             if self.expires.get(key) == when:
                 keys.append(key)
         return keys
+
+    cpdef int expect_forgetting(self, bytes key, Stream stream) except -1:
+        """Note when a stream forgets the oldest of what its producers have sent."""
+        cdef object when = stream.producers.next_expiry_ms
+        if when is None:
+            self.producing.pop(key, None)
+        elif self.producing.get(key) != when:
+            self.producing[key] = when
+            heappush(self.message_deadlines, (when, key))
+            self.expect(when)
+        return 0
+
+    def forgetting(self, now_ms: int, most: int) -> list[bytes]:
+        """Take up to `most` keys of streams that have something to forget."""
+        keys = []
+        while self.message_deadlines and self.message_deadlines[0][0] <= now_ms and len(keys) < most:
+            when, key = heappop(self.message_deadlines)
+            if self.producing.get(key) == when:
+                del self.producing[key]
+                keys.append(key)
+        return keys
+
+    cdef int expect(self, int64_t when_ms) except -1:
+        if self.expiring is not None:
+            self.expiring.expect(when_ms)
+        return 0
+
+    def next_due(self) -> int | None:
+        """Return when the next key expires, or a stream forgets something, in Unix ms; None: never."""
+        expiry = self.deadlines[0][0] + 1 if self.deadlines else None
+        messages = self.message_deadlines[0][0] if self.message_deadlines else None
+        return min((when for when in (expiry, messages) if when is not None), default=None)
 
     def scan(self, cursor: int, most: int) -> tuple[int, list[bytes]]:
         """Return the next cursor (0: that was all), and up to `most` keys below a cursor (0: the end)."""
@@ -146,4 +181,9 @@ cdef class Database:
         self.expires, other.expires = other.expires, self.expires
         self.producing, other.producing = other.producing, self.producing
         self.deadlines, other.deadlines = other.deadlines, self.deadlines
+        self.message_deadlines, other.message_deadlines = other.message_deadlines, self.message_deadlines
         self.accessed, other.accessed = other.accessed, self.accessed
+        for db in (self, other):
+            due = db.next_due()
+            if due is not None:
+                (<Database>db).expect(due)

@@ -6,6 +6,7 @@ It is memory, and no data: it does not survive the process, and what nobody comm
 again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.core.errors import HeadraceError
@@ -58,10 +59,11 @@ class StagedBatch:
 
 
 class Staging:
-    """See the module. `bytes` is what all payloads together take."""
+    """See the module. `bytes` is what all payloads together take; `on_added` is told when something came."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_added: Callable[[int], None]) -> None:
         self.batches: dict[BatchName, StagedBatch] = {}
+        self._on_added = on_added
         self.bytes = 0
 
     def add(self, name: BatchName, partition: int, payload: Packed, offset: int | None, steady_ms: int) -> StagedPart:
@@ -75,6 +77,7 @@ class Staging:
         batch.parts[partition] = part
         batch.touched_ms = steady_ms
         self.batches[name] = batch
+        self._on_added(steady_ms)
         return part
 
     def drop(self, name: BatchName) -> int:
@@ -89,6 +92,11 @@ class Staging:
         """Forget a batch and all before it of the same query."""
         for other in [each for each in self.batches if each[:3] == name[:3] and each[3] <= name[3]]:
             self.drop(other)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the batch was touched that nothing was added to for the longest time."""
+        return min((batch.touched_ms for batch in self.batches.values()), default=None)
 
     def expire(self, before_ms: int) -> None:
         """Forget the batches that nothing was added to since a time."""

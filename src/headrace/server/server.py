@@ -90,7 +90,7 @@ class Server:
         self._leaving = False  # what had arrived was run: only connections remain to be ended
         self._stopped_by_interrupt = False
         self._cannot_go_on: Exception | None = None
-        self.engine.waiting.set_alarm = self._set_alarm
+        self.engine.chores.set_alarm = self._set_alarm
         self.engine.shutdown_hook = self._shut_down
         self.engine.snapshot_sender = self._transfers
         self.engine.failure_hook = self._log_failure

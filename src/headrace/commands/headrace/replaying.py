@@ -34,7 +34,9 @@ def _stream(call: Call) -> Stream:
 def headrace_idmplimits(call: Call) -> None:
     """Set how many seconds and how many idempotent IDs a stream remembers, as XCFGSET does, but forget none."""
     limits = read_limited(call, 3, 1, _MOST_SECONDS), read_limited(call, 4, 1, _MOST_IDS)
-    _stream(call).producers.set_limits(*limits)
+    stream = _stream(call)
+    stream.producers.set_limits(*limits)
+    call.db.expect_forgetting(call.argv[2], stream)
     call.changed()
     call.reply.ok()
 
@@ -74,8 +76,9 @@ def headrace_idmprecord(call: Call) -> None:
         entry = StreamID.parse(text)
     except InvalidStreamID:
         raise CommandError(INVALID_ID) from None
-    _stream(call).producers.record(producer, idempotent_id, entry)
-    call.db.producing.add(key)
+    stream = _stream(call)
+    stream.producers.record(producer, idempotent_id, entry)
+    call.db.expect_forgetting(key, stream)
     call.changed()
     call.reply.ok()
 

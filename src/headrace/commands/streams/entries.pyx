@@ -292,7 +292,8 @@ def xadd(Call call) -> None:
     append_fields(call, key, stream, is_new, options.kind, &options.id, at + 1)
     if options.producer:
         stream.producers.record(producer, idempotent_id, wrap_id(options.id))
-        call.db.producing.add(key)
+        if key not in call.db.producing:        # else an older message is forgotten first
+            call.db.expect_forgetting(key, stream)
     call.reply.bulk_id(options.id)
     if options.trims:
         trim_stream(call, stream, &options, record)
@@ -704,7 +705,7 @@ def xidmprecord(Call call) -> None:
     known = stream.producers.find(producer, idempotent_id)
     if known is None or call.engine.applying:
         stream.producers.record(producer, idempotent_id, wrap_id(id))
-        call.db.producing.add(key)
+        call.db.expect_forgetting(key, stream)
         call.changed()
         if not knows_producers(call):
             emit_record(call, key, producer, idempotent_id, id)

@@ -1,20 +1,19 @@
 """Clients that wait: for keys, with or without a deadline. No polling, and no task for each.
 
     database.waiting   key ─► { client: None, … }       first come, first served
-    timers             deadlines, keys to look at again, and the room itself: the engine rings for its own sake
+    chores             deadlines, keys to look at again, and the room itself: the engine rings for its own sake
     disk_waits         positions of the effects that clients wait for, the first to be reached on top
 
 A write marks its key ready; when its command is over, the engine lets the waiting clients of that key run their command
-again, each once. One that finds nothing waits on, behind the others, but with the deadline that it had. The host is
-told through `set_alarm` when the next moment is at which something is due, and calls `ring` then.
+again, each once. One that finds nothing waits on, behind the others, but with the deadline that it had.
 
 Every time here is of the steady clock (`engine.steady_ms`), which nobody can set. A client that is served or leaves
 takes its timers with it.
 """
 
-from collections.abc import Callable
 from typing import TypeAlias
 
+from headrace.engine.chores import Chores
 from headrace.engine.client import Client, Wait
 from headrace.engine.keyspace import Database
 from headrace.engine.timers import Timer, TimerHeap
@@ -35,12 +34,11 @@ KeyOfDatabase: TypeAlias = tuple[Database, bytes]
 class WaitingRoom:
     """Who waits for what. The engine decides when to serve; this keeps the order and the time."""
 
-    def __init__(self) -> None:
+    def __init__(self, chores: Chores) -> None:
         self.clients: dict[Client, None] = {}
-        self.set_alarm: Callable[[int], None] = lambda _: None
-        self.timers = TimerHeap()  # of clients, keys of databases, and this room
         self.disk_waits = TimerHeap()  # of clients
-        self._alarm_ms: int | None = None
+        self._for_disk: dict[Client, None] = {}
+        self._chores = chores
         self._reminders: dict[KeyOfDatabase, Timer] = {}
         self._engine_timer: Timer | None = None
 
@@ -53,9 +51,11 @@ class WaitingRoom:
             self._unqueue(client, former)
             wait.timer, former.timer = former.timer, None
         elif wait.deadline:
-            wait.timer = self._add(wait.deadline, client)
+            wait.timer = self._chores.add(wait.deadline, client)
         client.wait = wait
         self.clients[client] = None
+        if wait.kind == DISK:
+            self._for_disk[client] = None
         for key in wait.keys:
             wait.db.waiting.setdefault(key, {})[client] = None
 
@@ -71,16 +71,22 @@ class WaitingRoom:
             clients.append(client)
         return clients
 
+    def awaiting_disk(self) -> list[Client]:
+        """List all clients that wait for the disk, whatever else they wait for."""
+        return list(self._for_disk)
+
     def leave(self, client: Client) -> None:
         """Let a client go, served or not."""
         wait = client.wait
         if wait is not None:
             self._unqueue(client, wait)
             if wait.timer is not None:
-                self.timers.remove(wait.timer)
+                self._chores.remove(wait.timer)
                 wait.timer = None
             client.wait = None
             self.clients.pop(client, None)
+            if wait.kind == DISK:
+                self._for_disk.pop(client, None)
 
     def _unqueue(self, client: Client, wait: Wait) -> None:
         if wait.disk_timer is not None:
@@ -94,7 +100,7 @@ class WaitingRoom:
                     del wait.db.waiting[key]
                     reminder = self._reminders.pop((wait.db, key), None)
                     if reminder is not None:
-                        self.timers.remove(reminder)
+                        self._chores.remove(reminder)
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -103,13 +109,17 @@ class WaitingRoom:
         known = self._reminders.get((db, key))
         if known is None or when_ms < known.due:
             if known is not None:
-                self.timers.remove(known)
-            self._reminders[db, key] = self._add(when_ms, (db, key))
+                self._chores.remove(known)
+            self._reminders[db, key] = self._chores.add(when_ms, (db, key))
+
+    def forget_reminder(self, reminder: KeyOfDatabase) -> None:
+        """Note that a key is looked at, because its time has come."""
+        self._reminders.pop(reminder, None)
 
     def take_reminders(self) -> list[KeyOfDatabase]:
         """Take all keys to be looked at again, whatever their time."""
         for timer in self._reminders.values():
-            self.timers.remove(timer)
+            self._chores.remove(timer)
         keys = list(self._reminders)
         self._reminders.clear()
         return keys
@@ -117,30 +127,8 @@ class WaitingRoom:
     def wake_at(self, when_ms: int) -> None:
         """Have the engine ring at a time, whoever waits; the last one asked for counts."""
         if self._engine_timer is not None:
-            self.timers.remove(self._engine_timer)
-        self._engine_timer = self._add(when_ms, self)
-
-    def _add(self, when_ms: int, target: object) -> Timer:
-        timer = self.timers.add(when_ms, target)
-        if self._alarm_ms is None or when_ms < self._alarm_ms:
-            self._alarm_ms = when_ms
-            self.set_alarm(when_ms)
-        return timer
-
-    def due(self, now_ms: int) -> tuple[list[Client], list[KeyOfDatabase]]:
-        """Take what is due: clients whose time is up, and keys to look at again."""
-        clients: list[Client] = []
-        keys: list[KeyOfDatabase] = []
-        while (target := self.timers.pop_due(now_ms)) is not None:
-            if isinstance(target, Client):
-                clients.append(target)
-            elif isinstance(target, tuple):
-                del self._reminders[target]
-                keys.append(target)
-        self._alarm_ms = self.timers.first_due
-        if self._alarm_ms is not None:
-            self.set_alarm(self._alarm_ms)
-        return clients, keys
+            self._chores.remove(self._engine_timer)
+        self._engine_timer = self._chores.add(when_ms, self)
 
     # --- figures ---------------------------------------------------------------------------------------------------
 

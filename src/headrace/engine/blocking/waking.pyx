@@ -2,7 +2,7 @@
 """Ending waits: clients whose key is ready run their command again, others are let go when their time is up.
 
     a command marks keys ready ─► serve_waiting    their clients, first come first served, run their command again
-    an alarm of the WaitingRoom ─► ring            deadlines, keys to look at again, the end of a pause
+    an alarm, a tick            ─► ring            deadlines, keys to look at again, the end of a pause, chores
     the disk has more           ─► disk_has_more   who waits for it looks again
     CLIENT UNBLOCK, a deadline  ─► release         no more waiting
 
@@ -16,6 +16,7 @@ from headrace.engine.command cimport Command, count_call
 from headrace.engine.keyspace cimport Database
 
 from headrace.engine.blocking.pausing import run_postponed
+from headrace.engine.chores import Chore
 from headrace.engine.values import kind_of
 from headrace.engine.blocking.waiting import DISK, LOGIN, REPLICAS
 
@@ -71,7 +72,7 @@ def disk_has_more(engine: Engine) -> None:
     if engine.persistence.appends:
         clients = engine.waiting.reached_by_disk(engine.persistence.synced)
     else:                           # nobody will be served by it any more
-        clients = [client for client in engine.waiting.clients if client.wait.kind == DISK]
+        clients = engine.waiting.awaiting_disk()
     for client in clients:
         if client.wait is not None:
             retry(engine, client)
@@ -80,23 +81,33 @@ def disk_has_more(engine: Engine) -> None:
 
 
 cpdef int ring(Engine engine) except -1:
-    """Do what is due by now: the deadlines of waiting clients, keys to look at again, and the end of a pause."""
+    """Do what is due by now: deadlines of waiting clients, keys to look at again, the end of a pause, and chores."""
     if engine.busy is not None:
         return 0                    # the end of that will ring
     engine.read_clocks()
     if (engine.paused_until or engine.postponed) and engine.steady_now_ms >= engine.paused_until:
         run_postponed(engine)
-    clients, keys = engine.waiting.due(engine.steady_now_ms)
-    for client in clients:
-        if client.wait is not None and 0 < client.wait.deadline <= engine.steady_now_ms:
-            if client.wait.kind == LOGIN:
-                retry(engine, client)
-            else:
-                release(engine, client, None)
-    for db, key in keys:
-        engine.signal_key(db, key)
+    for target in engine.chores.take_due(engine.steady_now_ms):
+        if type(target) is Client:
+            end_deadline(engine, <Client>target)
+        elif type(target) is Chore:
+            target.take_turn(engine.steady_now_ms)
+        elif type(target) is tuple:
+            engine.waiting.forget_reminder(target)
+            engine.signal_key(target[0], target[1])
     serve_waiting(engine)
     engine.flush_clients()
+    return 0
+
+
+cdef int end_deadline(Engine engine, Client client) except -1:
+    """Let a client go whose time is up, unless it was served since, or waits for its turn to log in."""
+    if client.wait is None or not 0 < client.wait.deadline <= engine.steady_now_ms:
+        return 0
+    if client.wait.kind == LOGIN:
+        retry(engine, client)
+    else:
+        release(engine, client, None)
     return 0
 
 
