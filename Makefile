@@ -92,7 +92,7 @@ coverage: setup  ## which lines of Python and Cython the tests of the inner part
 	-$(IN_COPY) -m coverage run -m pytest --numprocesses 2 -m 'not slow' $(COVERED:%=tests/%)
 	$(IN_COPY) -m coverage combine --quiet
 	$(IN_COPY) -m coverage report --include '*.py'
-	$(IN_COPY) -m coverage report --include '*.pyx,*.pxd'
+	$(IN_COPY) -m coverage report --include '*.pyx'
 
 lint: setup  ## ruff, mypy, stubtest, cython-lint, import-linter and its like for Cython; pages that `make docs` would change
 	$(BIN)/ruff check .
