@@ -46,7 +46,7 @@ class DiskAt(Persistence):
     """Append-only files of which a test says how far they are written and synced."""
 
     def __init__(self) -> None:
-        super().__init__(0)
+        super().__init__()
         self.noted = self.on_disk = 0
         self.is_on = True
 

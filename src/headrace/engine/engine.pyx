@@ -88,7 +88,7 @@ cdef class Engine:
         self.run_id = token_hex(20)
         self.waiting = WaitingRoom(self.chores)
         self.latency = LatencyMonitor()
-        self.persistence = Persistence(self.unix_ms() // 1000)
+        self.persistence = Persistence()
         self.active_expiry = True
         self.failure_hook = print_failure
         self.effects = EffectLog()

@@ -3,6 +3,7 @@
 The storage layer is above the commands, so they know it by this class only; `engine.persistence` is one of these.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -23,9 +24,14 @@ class Progress:
 class Persistence:
     """Keeps nothing: an engine that lives in memory."""
 
-    def __init__(self, started_s: int) -> None:
-        self.last_save_s = started_s
+    def __init__(self) -> None:
+        self._began_s = int(time.time())
         self.progress: Progress | None = None  # of the loading that goes on
+
+    @property
+    def last_save_s(self) -> int:
+        """When a snapshot was last written, or this began: Unix time."""
+        return self._began_s
 
     def save(self) -> None:
         """Write a snapshot now; return when it is on disk."""

@@ -18,6 +18,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.snapshot_request import SnapshotParts
 from headrace.session.session import Session
 from headrace.storage.child import Outcome
+from headrace.storage.children import Task
 from headrace.storage.disk import Disk
 from headrace.storage.notes import Notes
 from headrace.storage.store import Store
@@ -67,10 +68,10 @@ class Transfers:
         """Begin to write what is waited for, and let clients know that they are not forgotten."""
         self._waiting = {client: parts for client, parts in self._waiting.items() if self._is_there(client)}
         if self._receivers and not any(map(self._is_there, self._receivers)):
-            self._store.stop_copying()
+            self._store.children.kill(Task.COPY)
             self._remove()
             self._receivers = []
-        if self._waiting and self._store.is_idle:
+        if self._waiting and self._store.children.is_idle:
             self._start()
         if monotonic() - self._kept_alive >= _KEEPALIVE_S:
             self._kept_alive = monotonic()

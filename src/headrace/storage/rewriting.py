@@ -1,0 +1,153 @@
+"""Rewriting the append-only files: by command, by their growth, and to replace a journal that has gaps."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from headrace.engine.engine import Engine
+from headrace.engine.errors import CommandError
+from headrace.storage.append_files import AppendFiles
+from headrace.storage.child import Outcome
+from headrace.storage.children import Children, Task, TaskHistory
+from headrace.storage.notes import Notes
+from headrace.storage.snapshot import write_snapshot
+
+_FIRST_PATIENCE_S: Final = 60.0  # after an automatic rewrite failed; doubled each time up to …
+_LAST_PATIENCE_S: Final = 3600.0
+
+
+class Rewriting:
+    """Has bases written by children, and adopts them; `on_repaired` is called when one replaced a broken journal."""
+
+    def __init__(
+        self, engine: Engine, files: AppendFiles, children: Children, notes: Notes, on_repaired: Callable[[], None]
+    ) -> None:
+        self.history = TaskHistory()
+        self.scheduled = False
+        self.failures = 0  # one after the other
+        self.size_after = 0  # bytes in the files after the last rewrite
+        self._engine = engine
+        self._files = files
+        self._journal = files.journal
+        self._children = children
+        self._notes = notes
+        self._on_repaired = on_repaired
+        self._repairs = False  # the rewrite that goes on replaces a journal that has gaps
+        self._not_before = 0.0  # monotonic: no automatic rewrite until then
+
+    @property
+    def _appends(self) -> bool:
+        return self._journal.file is not None
+
+    def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
+        """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
+
+        With `appendonly no` they are a base of the data of now, for whoever starts with `appendonly yes`.
+        """
+        if self._children.task is Task.REWRITE:
+            raise CommandError(b"ERR Background append only file rewriting already in progress")
+        if not self._children.is_idle or in_transaction:
+            self.scheduled = True
+            return b"Background append only file rewriting scheduled"
+        if reason := self.start():
+            raise CommandError(b"ERR the append-only files could not be rewritten: " + os.fsencode(reason))
+        return b"Background append only file rewriting started"
+
+    def is_due(self) -> bool:
+        """Whether the files have grown so much that they are to be rewritten without being asked."""
+        config = self._engine.config
+        due = (
+            self._appends
+            and not self._journal.failing
+            and bool(config["auto-aof-rewrite-percentage"])
+            and self._files.size > config["auto-aof-rewrite-min-size"]
+            and self._growth() >= config["auto-aof-rewrite-percentage"]
+            and monotonic() >= self._not_before
+        )
+        if due:
+            self._notes.notice(f"Starting automatic rewriting of AOF on {self._growth()}% growth")
+        return due
+
+    def _growth(self) -> int:
+        """By how many percent the files have grown since they were last rewritten."""
+        return self._files.size * 100 // max(self.size_after, 1) - 100
+
+    def start(self) -> str:
+        """Open a new increment and have a child write a base beside it; return why that cannot be, or nothing."""
+        self.scheduled = False
+        try:
+            if self._appends:
+                self._files.open_increment()
+            else:
+                self._files.make_directory()
+            self._spawn()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._failed(reason)
+            return reason
+        return ""
+
+    def start_repair(self) -> None:
+        """Have a base written that replaces a journal with gaps; the effects since then are collected meanwhile."""
+        self._repairs = True
+        self._journal.collect()
+        try:
+            self._spawn()
+        except OSError as error:
+            self._failed(error.strerror or str(error))
+
+    def stop(self) -> None:
+        """End a rewrite that goes on, and forget one that was scheduled."""
+        self._children.kill(Task.REWRITE)
+        self._journal.stop_collecting()
+        self._repairs = self.scheduled = False
+
+    def start_anew(self) -> None:
+        """Begin with a base of the data of now, written at once, whatever files there were."""
+        self._files.start_anew(self.write_base)
+        self._engine.effects.discard()
+        self.size_after = self._files.size
+
+    def write_base(self, path: Path, report: Callable[[int], None] = lambda _: None) -> None:
+        """Write a base of the data of now."""
+        write_snapshot(self._engine, self._files.directory.disk, path, is_base=True, report=report)
+
+    def _spawn(self) -> None:
+        self._children.start(Task.REWRITE, partial(self.write_base, self._files.temporary_base), self._finished)
+
+    def _finished(self, outcome: Outcome) -> None:
+        error = outcome.error
+        if not error and self._repairs and not self._journal.collecting:
+            error = "there was not enough memory for what happened meanwhile"
+        if not error:
+            try:
+                if self._appends:
+                    self._files.adopt_base(follow=self._repairs)
+                    self.size_after = self._files.size
+                else:
+                    self._files.adopt_lone_base()
+            except OSError as refused:
+                error = refused.strerror or str(refused)
+        if error:
+            self._failed(error)
+            return
+        self.history.add(outcome)
+        self.failures = 0
+        self._notes.notice("Background AOF rewrite finished successfully")
+        if self._repairs:
+            self._repairs = False
+            self._on_repaired()
+
+    def _failed(self, error: str) -> None:
+        self.history.failed = True
+        self.failures += 1
+        patience = min(_FIRST_PATIENCE_S * 2 ** min(self.failures - 1, 10), _LAST_PATIENCE_S)
+        self._not_before = monotonic() + patience
+        if self._repairs:
+            self._journal.stop_collecting()
+        else:
+            self._notes.warning(f"The append-only files could not be rewritten: {error}.")
+        self._repairs = False
