@@ -2,8 +2,8 @@
 
     build/bench/*.json ──► docs/benchmarks/figures.json ──► docs/benchmarks.md and docs/benchmarks/*.svg
 
-The figures are kept beside the page, so that it can be written again without measuring again; what a profile blames
-for a miss is kept by hand in bench/blame.md.
+The figures are kept beside the page, so that it can be written again without measuring again; what a profile shows
+as the cause of a miss is kept by hand in bench/causes.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.measuring.numbers import times
 from headrace.measuring.samples import Finding
 from headrace.measuring.targets import HEADRACE, REDIS
 
-BLAME = Path(__file__).with_name("blame.md")
+CAUSES = Path(__file__).with_name("causes.md")
 DOCS = Path("docs")
 CHARTS = "benchmarks"
 BARS = {"append", "durable", "memory", "in-process"}
@@ -47,7 +47,7 @@ look at "processor": how many times less processor time Headrace took for a requ
 $ make bench                                   # everything; writes this page
 $ .venv/bin/python -m bench append groups      # some sections: see below
 $ .venv/bin/python -m bench append --page      # a section, and the page with it
-$ .venv/bin/python -m bench page               # the page again, after bench/blame.md was edited
+$ .venv/bin/python -m bench page               # the page again, after bench/causes.md was edited
 $ make bench-quick                             # one line a workload; fails where a ratio is below its floor
 $ .venv/bin/headrace bench --compare           # the same workloads from the command line, with your own settings
 ```
@@ -69,13 +69,13 @@ def store(path: Path, sections: dict[str, Row]) -> None:
     path.write_text(text.replace('{"workload"', '\n{"workload"') + "\n", "utf-8")
 
 
-def write_page(sections: dict[str, Row], docs: Path = DOCS, blame: Path = BLAME) -> Path:
+def write_page(sections: dict[str, Row], docs: Path = DOCS, causes: Path = CAUSES) -> Path:
     """Write the page and its charts from the figures."""
-    page = Page(sections, docs, read_blame(blame))
+    page = Page(sections, docs, read_causes(causes))
     return page.write()
 
 
-def read_blame(path: Path) -> dict[str, str]:
+def read_causes(path: Path) -> dict[str, str]:
     """Read what is written about each workload: a heading, and the text below it."""
     parts = re.split(r"^## +(.+)$", path.read_text("utf-8"), flags=re.MULTILINE)
     return {name.strip(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
@@ -89,9 +89,9 @@ def slug(name: str) -> str:
 class Page:
     """The page while it is written."""
 
-    def __init__(self, sections: dict[str, Row], docs: Path, blame: dict[str, str]):
+    def __init__(self, sections: dict[str, Row], docs: Path, causes: dict[str, str]):
         self.docs = docs
-        self.blame = blame
+        self.causes = causes
         self.sections = {section.name: sections[section.name] for section in SECTIONS if section.name in sections}
         self.findings = {
             name: [Finding.from_json(finding) for finding in data["findings"]] for name, data in self.sections.items()
@@ -153,9 +153,9 @@ class Page:
             self._missed(missed)
 
     def _missed(self, missed: Sequence[tuple[str, str]]) -> None:
-        self.parts.append("### Missed, and what the profile blames\n")
+        self.parts.append("### Missed, and what the profile shows as the cause\n")
         for name, by in missed:
-            why = " ".join(self.blame.get(name, "No profile was taken of it yet.").split())
+            why = " ".join(self.causes.get(name, "No profile was taken of it yet.").split())
             self.parts.append(f"- **{name}**{by}: {why}")
         self.parts.append("")
 

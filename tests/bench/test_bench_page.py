@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from bench.page import load, read_blame, store, write_page
+from bench.page import load, read_causes, store, write_page
 from bench.run import Row
 from bench.sections import SECTIONS
 
@@ -75,9 +75,9 @@ FIGURES: dict[str, Row] = {
 
 
 def test_the_page_tells_goals_misses_and_every_finding(tmp_path: Path) -> None:
-    blame = tmp_path / "blame.md"
-    blame.write_text("How to keep this.\n\n## XADD, pipeline 64, 50 clients\n\nHalf of it is\nparsing.\n")
-    page = write_page(FIGURES, tmp_path, blame).read_text()
+    causes = tmp_path / "causes.md"
+    causes.write_text("How to keep this.\n\n## XADD, pipeline 64, 50 clients\n\nHalf of it is\nparsing.\n")
+    page = write_page(FIGURES, tmp_path, causes).read_text()
     assert "4 of 8 goals are reached." in page
     assert "- **read: Headrace** (Jobs of Spark; goal ≥ 2/s): No profile was taken of it yet." in page
     assert "**XADD, pipeline 64, 50 clients** by 25 %: Half of it is parsing." in page
@@ -121,5 +121,5 @@ def test_the_same_figures_make_the_same_page(tmp_path: Path) -> None:
     assert write_page(load(path), tmp_path).read_text() == first
 
 
-def test_blame_is_read_by_heading() -> None:
-    assert all(name and text for name, text in read_blame(Path("bench/blame.md")).items())
+def test_causes_are_read_by_heading() -> None:
+    assert all(name and text for name, text in read_causes(Path("bench/causes.md")).items())

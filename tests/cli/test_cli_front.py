@@ -8,7 +8,7 @@ import pytest
 import redis
 import typer
 
-from headrace.cli import moments
+from headrace.cli import times
 from headrace.cli.app import app
 from headrace.cli.showing import duration, lossless, raw, shown
 from support.cli.process import COMMAND, environment, headrace, output, refusal
@@ -145,13 +145,13 @@ def test_usage_errors_leave_with_2() -> None:
     ],
 )
 def test_durations_are_what_people_type(text: str, ms: int) -> None:
-    assert moments.duration_ms(text) == ms
+    assert times.duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1x", "-1m", "m", "1m-", "1e3"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is no duration"):
-        moments.duration_ms(text)
+        times.duration_ms(text)
 
 
 @pytest.mark.parametrize(
@@ -168,20 +168,20 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
     ],
 )
 def test_places_are_ids_and_moments(text: str, place: str, end: str, stands: str) -> None:
-    assert (moments.place(text), moments.range_end(text), moments.group_place(text)) == (place, end, stands)
+    assert (times.place(text), times.range_end(text), times.group_place(text)) == (place, end, stands)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5-", "-5", "1-2-3", "99999999999999999999", "2026-13-01", "25:00"])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        moments.place(text)
+        times.place(text)
 
 
 def test_so_long_ago_is_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_000_000.0)
-    assert moments.place("5m") == moments.place("5m ago") == "999700000-0"
-    assert moments.place("now") == "1000000000-0"
-    assert moments.place("100w") == "0-0"
+    assert times.place("5m") == times.place("5m ago") == "999700000-0"
+    assert times.place("now") == "1000000000-0"
+    assert times.place("100w") == "0-0"
 
 
 def test_durations_and_bytes_are_written_for_people() -> None:

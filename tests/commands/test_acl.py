@@ -6,7 +6,7 @@ from headrace.commands.all import TABLE
 from headrace.commands.declaration.client_hints import key_number
 from headrace.engine.acl.logins import FREE_FAILURES
 from headrace.engine.acl.rules import Access, access_needed
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from headrace.engine.command import Command, Flag
 from support.in_process import InProcess, InProcessClient
 
@@ -215,17 +215,17 @@ def test_who_logs_in_from_where_many_have_failed_waits_right_or_wrong(engine: In
     for client, reply in zip(waiting, (wrong, b"+OK\r\n", wrong, b"+OK\r\n"), strict=True):
         now_ms += 99
         engine.set_clock(now_ms)
-        ring(engine.engine)
+        run_due(engine.engine)
         assert client.waits
         now_ms += 1
         engine.set_clock(now_ms)
-        ring(engine.engine)
+        run_due(engine.engine)
         assert client.reply() == reply
     assert waiting[1].run("ACL", "WHOAMI") == b"$1\r\nu\r\n"
     hello = engine.connect()
     assert hello.run("HELLO", "3", "AUTH", "u", "secret", "SETNAME", "late") == b""
     engine.set_clock(now_ms + 1000)
-    ring(engine.engine)
+    run_due(engine.engine)
     assert hello.reply().startswith(b"%7\r\n")
     assert hello.run("CLIENT", "GETNAME") == b"$4\r\nlate\r\n"
     waiting[1].run("MULTI")

@@ -6,7 +6,7 @@ import time
 import pytest
 import redis
 
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from support.in_process import InProcess
 from support.patience import PATIENCE_S
 
@@ -63,10 +63,10 @@ def test_a_transaction_serves_waiting_clients_when_it_is_over(engine: InProcess)
 def test_waiting_for_a_list_ends_at_its_time_and_not_before(engine: InProcess) -> None:
     client = engine.waiting_client("BLPOP", "list", "0.0501")
     engine.set_clock(NOON + 50)
-    ring(engine.engine)
+    run_due(engine.engine)
     assert client.reply() == b""
     engine.set_clock(NOON + 52)
-    ring(engine.engine)
+    run_due(engine.engine)
     assert client.reply() == NIL
 
 
@@ -183,7 +183,7 @@ def test_a_sorted_set_that_comes_to_be_by_any_means_serves_who_waits(engine: InP
 def test_waiting_for_a_sorted_set_ends_at_its_time(engine: InProcess) -> None:
     client = engine.waiting_client("BZMPOP", "0.05", "1", "zset", "MIN")
     engine.set_clock(NOON + 51)
-    ring(engine.engine)
+    run_due(engine.engine)
     assert client.reply() == NIL
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from support.raw_client import parse
 from support.stream_session import NOW, StreamSession, entry, ids_of
 
@@ -332,6 +332,6 @@ def test_two_waits_that_end_in_the_same_millisecond_end_once_each(session: Strea
     assert reader.reply()
     reader.run("XREAD", "BLOCK", 50, "STREAMS", "s", "$")
     session.wait_ms(50)
-    ring(session.engine)
+    run_due(session.engine)
     assert reader.reply() == b"*-1\r\n"
     assert not reader.waits

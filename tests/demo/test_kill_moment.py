@@ -7,7 +7,7 @@ import pytest
 
 from headrace.demo.children import end_session, start_child
 from headrace.demo.kill_moment import stop_with_answers_owed
-from headrace.demo.patience import connect, insist
+from headrace.demo.patience import connect, retry
 from headrace.demo.plan import PRODUCER, STREAM
 from support.ports import free_port
 
@@ -27,7 +27,7 @@ class Sender:
     def _send(self) -> None:
         number = 0
         while not self._ended.is_set():
-            self.acknowledged += insist(lambda first=number: self._send_ten(first))  # type: ignore[misc]
+            self.acknowledged += retry(lambda first=number: self._send_ten(first))  # type: ignore[misc]
             number += 10
 
     def _send_ten(self, first: int) -> int:
@@ -49,7 +49,7 @@ def test_what_was_written_and_not_answered_is_recognised_when_it_is_sent_again(t
     client = connect(port)
     server = start_child("headrace.demo.server", *settings, log=tmp_path / "log")
     try:
-        insist(client.ping)
+        retry(client.ping)
         sender = Sender(port)
         owed = stop_with_answers_owed(
             server.pid, tmp_path / "appendonlydir", lambda: sender.acknowledged, messages=ENDLESS
@@ -58,7 +58,7 @@ def test_what_was_written_and_not_answered_is_recognised_when_it_is_sent_again(t
         end_session(server)
         told = sender.acknowledged
         server = start_child("headrace.demo.server", *settings, log=tmp_path / "log")
-        assert insist(lambda: client.xlen(STREAM)) >= told
+        assert retry(lambda: client.xlen(STREAM)) >= told
         everything = sender.end()
         assert client.xlen(STREAM) == everything
         assert client.xinfo_stream(STREAM)["iids-duplicates"] == owed

@@ -298,7 +298,7 @@ def test_rows_before_one_that_is_refused_are_on_disk_and_no_connection_is_left(t
     with headrace.open(tmp_path) as db:
         stream = db.stream("s")
         stream.add(n=0)
-        connections = len(db._caller.host.connections)
+        connections = len(db._client.host.connections)
 
         def rows() -> Iterator[dict[str, Any]]:
             yield from ({"n": n} for n in range(1000))
@@ -312,7 +312,7 @@ def test_rows_before_one_that_is_refused_are_on_disk_and_no_connection_is_left(t
             with pytest.raises(LookupError):
                 asyncio.run(stream.aadd_many(rows()))
         assert len(stream) == 60_001
-        assert len(db._caller.host.connections) <= connections + 1
+        assert len(db._client.host.connections) <= connections + 1
 
 
 # --- the same with redis-py ------------------------------------------------------------------------------------------

@@ -130,12 +130,12 @@ def test_threads_that_add_at_the_same_time_share_syncs(tmp_path: Path) -> None:
 
         before = db.redis().info("persistence")["aof_current_size"]
         threads = [threading.Thread(target=add, args=[name]) for name in range(16)]
-        syncs = db._caller.host.journal.syncs
+        syncs = db._client.host.journal.syncs
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        syncs = db._caller.host.journal.syncs - syncs
+        syncs = db._client.host.journal.syncs - syncs
         assert db.redis().info("persistence")["aof_current_size"] > before
     assert syncs < 1600 / 2, f"{syncs} syncs for 1,600 messages"
     with headrace.open(tmp_path) as db:
@@ -467,7 +467,7 @@ def test_readers_that_wait_are_told_when_a_command_was_interrupted(tmp_path: Pat
     while db.redis().info("clients")["blocked_clients"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    db._caller.host.soon(interrupt)
+    db._client.host.soon(interrupt)
     with pytest.raises(Interrupted):
         db.execute("PING")
     thread.join(60)

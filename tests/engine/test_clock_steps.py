@@ -7,7 +7,7 @@ are measured by a clock that nobody sets.
 import pytest
 
 from headrace.core.packed import Packed
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from support.in_process import InProcess
 
 NOON = 1_700_000_000_000
@@ -31,13 +31,13 @@ class SetClock(InProcess):
         self.unix_now += milliseconds
         self.steady_now += milliseconds
         self.engine.tick()
-        ring(self.engine)
+        run_due(self.engine)
 
     def step(self, milliseconds: int) -> None:
         """Set the machine's clock."""
         self.unix_now += milliseconds
         self.engine.tick()
-        ring(self.engine)
+        run_due(self.engine)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from headrace.engine.timers import Timer, TimerHeap
 from support.in_process import InProcess
 
@@ -72,7 +72,7 @@ def test_who_leaves_leaves_no_timer(engine: InProcess, words: tuple[str | int, .
         assert engine.run("CLIENT", "UNBLOCK", client.client.id) == b":1\r\n"
     else:
         engine.set_clock(NOON + FAR_MS + 1)
-        ring(engine.engine)
+        run_due(engine.engine)
     assert not client.waits
     assert len(engine.engine.chores.timers) == 0
     assert not engine.engine.waiting.take_reminders()

@@ -171,7 +171,7 @@ class Token(NamedTuple):
 
 
 class TracingReader(RdbReader):
-    """Notes where each value of a valid payload stands."""
+    """Log where each value of a valid payload stands."""
 
     __slots__ = ("tokens",)
 
@@ -205,7 +205,7 @@ class TracingReader(RdbReader):
         return value
 
 
-class Specimen:
+class Sample:
     """A valid payload taken apart."""
 
     def __init__(self, payload: bytes) -> None:
@@ -230,69 +230,67 @@ TELLING_NUMBERS = [0, 1, 2, 3, 63, 64, 127, 128, 16383, 16384, 2**31, 2**32 - 1,
 TELLING_NUMBERS += [TOP - 1, TOP]
 TELLING_TIMES = [-(2**63), -(2**63) + 1, -(2**62), -2, -1, 0, 1, NOW, NOW + 1, 2**62, 2**63 - 1]
 
-Damage = Callable[[random.Random, Specimen, list[Specimen]], bytes]
+Damage = Callable[[random.Random, Sample, list[Sample]], bytes]
 
 
-def flip_bits(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
-    data = bytearray(specimen.body)
+def flip_bits(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
+    data = bytearray(sample.body)
     for _ in range(dice.choice([1, 1, 1, 2, 8])):
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
     return bytes(data)
 
 
-def set_bytes(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
-    data = bytearray(specimen.body)
+def set_bytes(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
+    data = bytearray(sample.body)
     for _ in range(dice.choice([1, 1, 2, 3])):
         data[dice.randrange(len(data))] = dice.choice(TELLING_BYTES)
     return bytes(data)
 
 
-def truncate(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
-    return specimen.body[: dice.randrange(len(specimen.body))]
+def truncate(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
+    return sample.body[: dice.randrange(len(sample.body))]
 
 
-def cut_out(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
-    at = dice.randrange(len(specimen.body))
-    return specimen.body[:at] + specimen.body[at + dice.choice([1, 1, 2, 8, 16, 24, 25]) :]
+def cut_out(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
+    at = dice.randrange(len(sample.body))
+    return sample.body[:at] + sample.body[at + dice.choice([1, 1, 2, 8, 16, 24, 25]) :]
 
 
-def put_in(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
-    at = dice.randrange(len(specimen.body) + 1)
-    return specimen.body[:at] + dice.randbytes(dice.choice([1, 1, 2, 8, 16, 25])) + specimen.body[at:]
+def put_in(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
+    at = dice.randrange(len(sample.body) + 1)
+    return sample.body[:at] + dice.randbytes(dice.choice([1, 1, 2, 8, 16, 25])) + sample.body[at:]
 
 
-def splice(dice: random.Random, specimen: Specimen, others: list[Specimen]) -> bytes:
+def splice(dice: random.Random, sample: Sample, others: list[Sample]) -> bytes:
     """The front of one payload and the back of another, cut between two values of each."""
     other = dice.choice(others)
-    front = dice.choice(specimen.tokens).start if specimen.tokens else 1
+    front = dice.choice(sample.tokens).start if sample.tokens else 1
     back = dice.choice(other.tokens).start if other.tokens else 1
-    return specimen.body[:front] + other.body[back:]
+    return sample.body[:front] + other.body[back:]
 
 
-def call_it_another_type(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
-    return bytes([dice.choice([15, 19, 21, 26, 27, 0, 255])]) + specimen.body[1:]
+def call_it_another_type(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
+    return bytes([dice.choice([15, 19, 21, 26, 27, 0, 255])]) + sample.body[1:]
 
 
-def change_values(dice: random.Random, specimen: Specimen, _others: list[Specimen]) -> bytes:
+def change_values(dice: random.Random, sample: Sample, _others: list[Sample]) -> bytes:
     """Values replaced by other ones that are well-formed, so that what they mean is what is judged."""
-    body = specimen.body
-    if not specimen.tokens:
+    body = sample.body
+    if not sample.tokens:
         return body
-    chosen = {dice.choice(specimen.tokens) for _ in range(dice.choice([1, 1, 1, 2, 3]))}
+    chosen = {dice.choice(sample.tokens) for _ in range(dice.choice([1, 1, 1, 2, 3]))}
     for token in sorted(chosen, key=lambda token: -token.start):
-        body = (
-            body[: token.start] + other_value(dice, body[token.start : token.end], token, specimen) + body[token.end :]
-        )
+        body = body[: token.start] + other_value(dice, body[token.start : token.end], token, sample) + body[token.end :]
     return body
 
 
-def other_value(dice: random.Random, raw: bytes, token: Token, specimen: Specimen) -> bytes:
+def other_value(dice: random.Random, raw: bytes, token: Token, sample: Sample) -> bytes:
     writer = RdbWriter()
     reader = RdbReader(raw)
     if dice.random() < 0.1:  # another value of the same kind, or none, or twice the same
-        alike = [other for other in specimen.tokens if other.kind == token.kind]
+        alike = [other for other in sample.tokens if other.kind == token.kind]
         taken = dice.choice(alike)
-        return dice.choice([specimen.body[taken.start : taken.end], b"", raw + raw])
+        return dice.choice([sample.body[taken.start : taken.end], b"", raw + raw])
     if token.kind == "length":
         value = reader.length()
         near = [value + 1, value - 1, value * 2, value // 2, value ^ 1, value + 2]
@@ -481,30 +479,28 @@ def use(dice: random.Random, stream: Stream) -> None:
 
 
 @pytest.fixture(scope="module")
-def specimens() -> list[Specimen]:
-    return [Specimen(payload) for payload in (*golden_payloads(), *made_payloads())]
+def samples() -> list[Sample]:
+    return [Sample(payload) for payload in (*golden_payloads(), *made_payloads())]
 
 
-def test_every_payload_to_begin_with_is_good(specimens: list[Specimen]) -> None:
-    assert len(specimens) == 164 + 33
-    assert {specimen.body[0] for specimen in specimens} == {15, 19, 21, 26, 27}
-    for number, specimen in enumerate(specimens):
-        stream = restore_stream(seal(specimen.body, specimen.version))
+def test_every_payload_to_begin_with_is_good(samples: list[Sample]) -> None:
+    assert len(samples) == 164 + 33
+    assert {sample.body[0] for sample in samples} == {15, 19, 21, 26, 27}
+    for number, sample in enumerate(samples):
+        stream = restore_stream(seal(sample.body, sample.version))
         check(stream)
         check_dumps(random.Random(number), stream)
         use(random.Random(number), stream)
 
 
 @pytest.mark.slow
-def test_a_damaged_payload_is_refused_or_is_a_stream_that_holds_together(
-    specimens: list[Specimen], tmp_path: Path
-) -> None:
+def test_a_damaged_payload_is_refused_or_is_a_stream_that_holds_together(samples: list[Sample], tmp_path: Path) -> None:
     accepted = refused = 0
     with (tmp_path / "seed").open("wb", buffering=0) as last:
         for seed in range(FIRST_SEED, FIRST_SEED + MUTANTS):
             os.pwrite(last.fileno(), b"%d\n" % seed, 0)
             try:
-                if survives(seed, specimens):
+                if survives(seed, samples):
                     accepted += 1
                 else:
                     refused += 1
@@ -517,13 +513,13 @@ def test_a_damaged_payload_is_refused_or_is_a_stream_that_holds_together(
     assert refused > MUTANTS // 3, f"only {refused} of {MUTANTS} were refused"
 
 
-def survives(seed: int, specimens: list[Specimen]) -> bool:
+def survives(seed: int, samples: list[Sample]) -> bool:
     """Make one mutant and restore it; False where it was refused. Any exception but CorruptPayload comes through."""
     dice = random.Random(seed)
-    specimen = dice.choice(specimens)
-    body = dice.choice(DAMAGES)(dice, specimen, specimens)
+    sample = dice.choice(samples)
+    body = dice.choice(DAMAGES)(dice, sample, samples)
     try:
-        stream = restore_stream(seal(body, specimen.version))
+        stream = restore_stream(seal(body, sample.version))
     except CorruptPayload:
         return False
     check_dumps(dice, stream)
@@ -531,16 +527,16 @@ def survives(seed: int, specimens: list[Specimen]) -> bool:
     return True
 
 
-def all_truncations(specimens: list[Specimen]) -> Iterator[bytes]:
-    for specimen in sorted(specimens, key=lambda specimen: len(specimen.body))[:: 1 if LONG else 20]:
-        for size in range(len(specimen.body)):
-            yield seal(specimen.body[:size], specimen.version)
-        yield seal(specimen.body + b"\0", specimen.version)
+def all_truncations(samples: list[Sample]) -> Iterator[bytes]:
+    for sample in sorted(samples, key=lambda sample: len(sample.body))[:: 1 if LONG else 20]:
+        for size in range(len(sample.body)):
+            yield seal(sample.body[:size], sample.version)
+        yield seal(sample.body + b"\0", sample.version)
 
 
-def test_every_truncation_and_every_surplus_is_refused(specimens: list[Specimen]) -> None:
+def test_every_truncation_and_every_surplus_is_refused(samples: list[Sample]) -> None:
     count = 0
-    for payload in all_truncations(specimens):
+    for payload in all_truncations(samples):
         with pytest.raises(CorruptPayload):
             restore_stream(payload)
         count += 1
@@ -566,29 +562,29 @@ def test_claiming_the_stale_ends_where_another_record_lies_in_the_future() -> No
 
 
 @pytest.mark.parametrize("number", [2**31, 2**32, 2**40, 2**60, 2**63, TOP])
-def test_no_declared_size_is_believed(specimens: list[Specimen], number: int) -> None:
+def test_no_declared_size_is_believed(samples: list[Sample], number: int) -> None:
     """Each length of a payload in turn says that an enormous lot follows: refused at once, or it was no size."""
     writer = RdbWriter()
     writer.length(number)
-    for specimen in specimens[-33:-2:5]:
-        for token in specimen.tokens:
+    for sample in samples[-33:-2:5]:
+        for token in sample.tokens:
             if token.kind == "length":
-                body = specimen.body[: token.start] + writer.getvalue() + specimen.body[token.end :]
+                body = sample.body[: token.start] + writer.getvalue() + sample.body[token.end :]
                 try:
-                    stream = restore_stream(seal(body, specimen.version))
+                    stream = restore_stream(seal(body, sample.version))
                 except CorruptPayload:
                     continue
                 check(stream)
 
 
-def test_refusals_have_one_cause_and_say_it(specimens: list[Specimen]) -> None:
+def test_refusals_have_one_cause_and_say_it(samples: list[Sample]) -> None:
     """A contradiction found by core reaches the caller as CorruptPayload with the sentence of core."""
     refusals = []
     for seed in range(3000):
         dice = random.Random(seed)
-        specimen = dice.choice(specimens)
+        sample = dice.choice(samples)
         try:
-            restore_stream(seal(change_values(dice, specimen, specimens), specimen.version))
+            restore_stream(seal(change_values(dice, sample, samples), sample.version))
         except CorruptPayload as error:
             refusals.append(error)
     assert len(refusals) > 500

@@ -169,7 +169,7 @@ def test_a_user_who_may_only_read_reads(spark: SparkSession, server: redis.Redis
 class OldServer(Server):
     """Answers as Redis 6.2 does, of which there is none to run."""
 
-    def ask_all(self, _: object) -> list[object]:
+    def read_all(self, _: object) -> list[object]:
         return [[b"length", 1, b"last-generated-id", b"1-0", b"first-entry", [b"1-0", [b"n", b"1"]]]]
 
 

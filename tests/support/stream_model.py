@@ -112,7 +112,7 @@ class ModelNode:
         self.live += 1
         self._unchanging += len(b"".join(map(element, self._elements(entry))))
 
-    def bury(self, entry: ModelEntry) -> None:
+    def tombstone(self, entry: ModelEntry) -> None:
         entry.alive = False
         self.live -= 1
 
@@ -516,8 +516,8 @@ class ModelStream:
 
     # --- deleting (4.8, 4.9, 4.10) -----------------------------------------------------------------------------
 
-    def _bury(self, node: ModelNode, entry: ModelEntry) -> None:
-        node.bury(entry)
+    def _tombstone(self, node: ModelNode, entry: ModelEntry) -> None:
+        node.tombstone(entry)
         del self.alive[entry.id]
         if node.live == 0:
             self.nodes.remove(node)
@@ -534,7 +534,7 @@ class ModelStream:
         if id not in self.alive:
             return Fate.MISSING
         entry = self.alive[id]
-        self._bury(next(node for node in self.nodes if entry in node.entries), entry)
+        self._tombstone(next(node for node in self.nodes if entry in node.entries), entry)
         self.max_deleted_id = max(self.max_deleted_id, id)
         return Fate.DELETED
 
@@ -574,7 +574,7 @@ class ModelStream:
                     continue
                 if policy == Policy.DELREF:
                     self._drop_references(entry.id)
-                self._bury(node, entry)
+                self._tombstone(node, entry)
                 removed += 1
             if not eligible:
                 break

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from headrace.demo.children import end_with_parent
-from headrace.demo.patience import GONE, connect, insist
+from headrace.demo.patience import GONE, connect, retry
 from headrace.demo.plan import PRODUCER, STREAM
 
 _AT_ONCE: Final = 100
@@ -44,7 +44,7 @@ class Device:
             due = min(messages, 1 + int(messages * (time.monotonic() - began) / seconds))
             batch = [(number, self._reading(number)) for number in range(sent, min(due, sent + _AT_ONCE))]
             if batch:
-                insist(lambda batch=batch: self._send(batch))  # type: ignore[misc]
+                retry(lambda batch=batch: self._send(batch))  # type: ignore[misc]
                 sent += len(batch)
             if sent >= due:
                 time.sleep(_BEAT_S)
@@ -72,7 +72,7 @@ def main(port: int, seconds: float, shares: list[int]) -> None:
     """Run the devices, and print what they have sent when it is asked for, and in the end."""
     devices = [Device(port, number) for number in range(1, len(shares) + 1)]
 
-    def tell() -> None:
+    def report() -> None:
         told = {
             "acknowledged": sum(device.acknowledged for device in devices),
             "repeated": sum(device.repeated for device in devices),
@@ -85,7 +85,7 @@ def main(port: int, seconds: float, shares: list[int]) -> None:
             threads.submit(device.send_all, share, seconds) for device, share in zip(devices, shares, strict=True)
         ]:
             sending.result()
-    tell()
+    report()
 
 
 if __name__ == "__main__":

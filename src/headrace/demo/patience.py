@@ -23,7 +23,7 @@ def connect(port: int) -> Redis:
     return Redis(port=port, protocol=2, decode_responses=True, socket_timeout=20, retry=Retry(NoBackoff(), 0))
 
 
-def insist(call: Callable[[], _T]) -> _T:
+def retry(call: Callable[[], _T]) -> _T:
     """Call until a server answers. Only for what may be repeated: reads, and writes that the server recognises."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:

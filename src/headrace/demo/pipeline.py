@@ -79,7 +79,7 @@ class Pipeline:
         """Write the table of windows anew: a batch that is repeated writes the same."""
         table.coalesce(1).write.mode("overwrite").parquet(str(self._directory / "windows"))
 
-    def tell_progress(self) -> None:
+    def report_progress(self) -> None:
         """Tell of the batches that were committed since the last time."""
         for progress in self.query.recentProgress:
             if progress.numInputRows and progress.batchId > self._told:
@@ -88,7 +88,7 @@ class Pipeline:
                 [source] = progress.sources
                 until = json.loads(source.endOffset)["0"][STREAM]["id"]
                 at = began + progress.durationMs["triggerExecution"] / 1000
-                tell("batch", query=self.name, rows=progress.numInputRows, until=until, at=at)
+                report("batch", query=self.name, rows=progress.numInputRows, until=until, at=at)
 
     def revive(self) -> None:
         """Start the query again where it has failed."""
@@ -98,11 +98,11 @@ class Pipeline:
         self._restarts += 1
         if self._restarts > _RESTARTS:
             raise failure
-        tell("restarted", query=self.name, why=str(failure).strip().splitlines()[-1])
+        report("restarted", query=self.name, why=str(failure).strip().splitlines()[-1])
         self.query = self._start()
 
 
-def tell(event: str, **details: Any) -> None:
+def report(event: str, **details: Any) -> None:
     """Tell the demo something."""
     print(json.dumps({"event": event, **details}), flush=True)  # noqa: T201
 
@@ -145,7 +145,7 @@ def read_back(spark: SparkSession, directory: Path) -> None:
     windows = spark.read.parquet(str(directory / "windows")).orderBy("dev", "begin")
     table = [row.asDict() for row in windows.select("dev", "begin", "messages", "mean").collect()]
     assert counted is not None  # noqa: S101  (an aggregate has one row)
-    tell("read back", rows=counted["rows"], distinct=counted["distinct"], windows=table)
+    report("read back", rows=counted["rows"], distinct=counted["distinct"], windows=table)
 
 
 def main(port: int, directory: Path) -> None:
@@ -171,15 +171,15 @@ def main(port: int, directory: Path) -> None:
     ]
     for pipeline in pipelines:
         pipeline.query.processAllAvailable()
-    tell("running")
+    report("running")
     while not finish.wait(_LOOK_S):
         for pipeline in pipelines:
             pipeline.revive()
-            pipeline.tell_progress()
+            pipeline.report_progress()
     for pipeline in pipelines:
         pipeline.query.processAllAvailable()
         pipeline.query.stop()
-        pipeline.tell_progress()
+        pipeline.report_progress()
     read_back(spark, directory)
     spark.stop()
 

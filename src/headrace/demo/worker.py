@@ -13,7 +13,7 @@ import time
 from typing import Any, Final
 
 from headrace.demo.children import end_with_parent
-from headrace.demo.patience import connect, insist
+from headrace.demo.patience import connect, retry
 from headrace.demo.plan import GROUP, PROCESSED, STALE_MS, STREAM
 
 _AT_ONCE: Final = 100
@@ -36,7 +36,7 @@ def main(port: int, name: str) -> None:
     client = connect(port)
     settle = client.register_script(SETTLE)
     while True:
-        reply: Any = insist(
+        reply: Any = retry(
             lambda: client.xreadgroup(
                 GROUP, name, {STREAM: ">"}, count=_AT_ONCE, block=_BLOCK_MS, claim_min_idle_time=STALE_MS
             )
@@ -48,7 +48,7 @@ def main(port: int, name: str) -> None:
         arguments: list[str | int] = [GROUP, name]
         for id, fields, _idle, deliveries in reply[0][1]:
             arguments += (id, now - int(fields["at"]), int(deliveries) + 1)
-        insist(lambda arguments=arguments: settle(keys=[STREAM, PROCESSED], args=arguments))  # type: ignore[misc]
+        retry(lambda arguments=arguments: settle(keys=[STREAM, PROCESSED], args=arguments))  # type: ignore[misc]
 
 
 if __name__ == "__main__":

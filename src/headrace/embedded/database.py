@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from headrace.embedded.calling import Caller, text_of
+from headrace.embedded.local_client import LocalClient, text_of
 from headrace.embedded.stream import Stream
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class Database:
     """See the module."""
 
-    def __init__(self, caller: Caller, path: Path | None, close: Callable[[], None]) -> None:
+    def __init__(self, client: LocalClient, path: Path | None, close: Callable[[], None]) -> None:
         """Made by `headrace.open`."""
         self.path = path
-        self._caller = caller
+        self._client = client
         self._close = close
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Database:
     @property
     def closed(self) -> bool:
         """Whether it can be used no more: it was closed, or this process was forked from the one that has it open."""
-        return self._caller.host.state != 0
+        return self._client.host.state != 0
 
     def close(self) -> None:
         """Bring everything to disk and leave the directory. Who still waits for a message gets a DatabaseClosed."""
@@ -55,14 +55,14 @@ class Database:
 
     def stream(self, name: str | bytes, *, decode: bool = True) -> Stream:
         """Return a stream, which need not exist yet; with `decode=False`, one whose messages are bytes."""
-        return Stream(self._caller, name, decode=decode)
+        return Stream(self._client, name, decode=decode)
 
     def streams(self, pattern: str = "*") -> list[str]:
         """List the names of all streams, or of those that match a pattern, in order."""
         cursor, names = b"0", set()
         while True:
             words = (b"SCAN", cursor, b"MATCH", text_of(pattern), b"COUNT", b"1000", b"TYPE", b"stream")
-            cursor, found = self._caller.call(*words)
+            cursor, found = self._client.call(*words)
             names.update(found)
             if cursor == b"0":
                 return sorted(name.decode("utf-8", "surrogateescape") for name in names)
@@ -79,19 +79,19 @@ class Database:
             raise ValueError(
                 f"{argv[0].decode()} changes the connection that sends it, and there is none here: use redis()"
             )
-        return self._caller.call(*argv)
+        return self._client.call(*argv)
 
     def redis(self, **options: Any) -> Redis:
         """Return a redis-py client whose server is this database; options are those of redis.Redis."""
         from headrace.embedded.redis_client import make_client  # noqa: PLC0415 — redis-py is only needed here
 
-        return make_client(self._caller.host, options)
+        return make_client(self._client.host, options)
 
     def aredis(self, **options: Any) -> AsyncRedis:
         """Return the same for asyncio: a redis.asyncio.Redis."""
         from headrace.embedded.redis_asyncio import make_client  # noqa: PLC0415 — redis-py is only needed here
 
-        return make_client(self._caller.host, options)
+        return make_client(self._client.host, options)
 
 
 _OF_A_CONNECTION = {

@@ -19,8 +19,8 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from headrace.core.stream_id import StreamID
-from headrace.embedded.calling import Caller, Request, text_of
-from headrace.embedded.ids import Place, as_milliseconds, as_seconds, behind, first_id
+from headrace.embedded.ids import Position, as_milliseconds, as_seconds, behind, first_id
+from headrace.embedded.local_client import LocalClient, Request, text_of
 from headrace.embedded.message import Message, deleted_ids, read_messages
 
 _NEW: Final = b">"
@@ -39,10 +39,10 @@ class Pending(NamedTuple):
 class Group:
     """One consumer group of a stream; made by `Stream.group`."""
 
-    def __init__(self, caller: Caller, key: bytes, name: str, *, decode: bool) -> None:
+    def __init__(self, client: LocalClient, key: bytes, name: str, *, decode: bool) -> None:
         """Stand for a group that exists."""
         self.name = name
-        self._caller = caller
+        self._client = client
         self._key = key
         self._group = text_of(name)
         self._decode = decode
@@ -57,12 +57,12 @@ class Group:
         many messages are taken from the group at a time, which is faster and keeps them from other consumers.
         """
         return Consumer(
-            self._caller, self._key, self._group, name, timeout=timeout, prefetch=prefetch, decode=self._decode
+            self._client, self._key, self._group, name, timeout=timeout, prefetch=prefetch, decode=self._decode
         )
 
     def consumers(self) -> list[str]:
         """List the names of the consumers that have ever read."""
-        found = self._caller.call(b"XINFO", b"CONSUMERS", self._key, self._group)
+        found = self._client.call(b"XINFO", b"CONSUMERS", self._key, self._group)
         return [_text(consumer[b"name"]) for consumer in found]
 
     def pending(self, consumer: str | None = None, *, idle: float | timedelta = 0) -> list[Pending]:
@@ -71,7 +71,7 @@ class Group:
         start = b"-"
         extra = [] if consumer is None else [text_of(consumer)]
         while True:
-            found = self._caller.call(
+            found = self._client.call(
                 *(b"XPENDING", self._key, self._group, b"IDLE", as_milliseconds(idle)),
                 *(start, b"+", b"%d" % _AT_ONCE, *extra),
             )
@@ -95,26 +95,26 @@ class Group:
         return StreamID.parse(self._info()[b"last-delivered-id"])
 
     @position.setter
-    def position(self, place: Place) -> None:
-        self._caller.call(b"XGROUP", b"SETID", self._key, self._group, behind(place))
+    def position(self, place: Position) -> None:
+        self._client.call(b"XGROUP", b"SETID", self._key, self._group, behind(place))
 
     def _info(self) -> Any:
-        for group in self._caller.call(b"XINFO", b"GROUPS", self._key):
+        for group in self._client.call(b"XINFO", b"GROUPS", self._key):
             if group[b"name"] == self._group:
                 return group
         raise KeyError(self.name)
 
-    def ack(self, *messages: Message | Place) -> int:
+    def ack(self, *messages: Message | Position) -> int:
         """Acknowledge messages, given themselves or by ID; return how many were pending."""
-        return int(self._caller.call(*_ack(self._key, self._group, messages))) if messages else 0
+        return int(self._client.call(*_ack(self._key, self._group, messages))) if messages else 0
 
-    async def aack(self, *messages: Message | Place) -> int:
+    async def aack(self, *messages: Message | Position) -> int:
         """Acknowledge messages from a coroutine."""
-        return int(await self._caller.acall(*_ack(self._key, self._group, messages))) if messages else 0
+        return int(await self._client.acall(*_ack(self._key, self._group, messages))) if messages else 0
 
     def drop(self) -> bool:
         """Remove the group; False where there is none any more."""
-        return bool(self._caller.call(b"XGROUP", b"DESTROY", self._key, self._group))
+        return bool(self._client.call(b"XGROUP", b"DESTROY", self._key, self._group))
 
 
 class Consumer:
@@ -122,7 +122,7 @@ class Consumer:
 
     def __init__(
         self,
-        caller: Caller,
+        client: LocalClient,
         key: bytes,
         group: bytes,
         name: str,
@@ -135,7 +135,7 @@ class Consumer:
         if prefetch < 1:
             raise ValueError(f"prefetch is at least 1, not {prefetch}")
         self.name = name
-        self._caller = caller
+        self._client = client
         self._key = key
         self._group = group
         self._consumer = text_of(name)
@@ -152,7 +152,7 @@ class Consumer:
         """Give messages; asking for the next acknowledges the one before."""
         turn = _Turn()
         while True:
-            reply = self._caller.call_all(*self._requests(turn, self._prefetch, self._timeout))
+            reply = self._client.call_all(*self._requests(turn, self._prefetch, self._timeout))
             messages = self._received(reply, turn)
             if messages is None:
                 return
@@ -160,13 +160,13 @@ class Consumer:
                 yield messages[0]
                 turn.done.append(messages.popleft())
                 if messages:
-                    self._caller.call(*_ack(self._key, self._group, turn.take_done()))
+                    self._client.call(*_ack(self._key, self._group, turn.take_done()))
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Give messages to `async for`; asking for the next acknowledges the one before."""
         turn = _Turn()
         while True:
-            reply = await self._caller.acall_all(*self._requests(turn, self._prefetch, self._timeout))
+            reply = await self._client.acall_all(*self._requests(turn, self._prefetch, self._timeout))
             messages = self._received(reply, turn)
             if messages is None:
                 return
@@ -174,7 +174,7 @@ class Consumer:
                 yield messages[0]
                 turn.done.append(messages.popleft())
                 if messages:
-                    await self._caller.acall(*_ack(self._key, self._group, turn.take_done()))
+                    await self._client.acall(*_ack(self._key, self._group, turn.take_done()))
 
     def _requests(self, turn: _Turn, count: int, timeout: float | None) -> list[Request]:
         """What acknowledges the last message, and what reads the next: one sync for both."""
@@ -205,7 +205,7 @@ class Consumer:
         turn = _Turn()
         seconds = self._timeout if timeout is None else as_seconds(timeout)
         while True:
-            messages = self._received(self._caller.call_all(*self._requests(turn, count, seconds)), turn)
+            messages = self._received(self._client.call_all(*self._requests(turn, count, seconds)), turn)
             if messages is None or messages:
                 return list(messages or ())
 
@@ -214,7 +214,7 @@ class Consumer:
         turn = _Turn()
         seconds = self._timeout if timeout is None else as_seconds(timeout)
         while True:
-            reply = await self._caller.acall_all(*self._requests(turn, count, seconds))
+            reply = await self._client.acall_all(*self._requests(turn, count, seconds))
             messages = self._received(reply, turn)
             if messages is None or messages:
                 return list(messages or ())
@@ -243,21 +243,21 @@ class Consumer:
 
     # --- what is pending -------------------------------------------------------------------------------------------
 
-    def ack(self, *messages: Message | Place) -> int:
+    def ack(self, *messages: Message | Position) -> int:
         """Acknowledge messages, given themselves or by ID; return how many were pending."""
-        return int(self._caller.call(*_ack(self._key, self._group, messages))) if messages else 0
+        return int(self._client.call(*_ack(self._key, self._group, messages))) if messages else 0
 
-    async def aack(self, *messages: Message | Place) -> int:
+    async def aack(self, *messages: Message | Position) -> int:
         """Acknowledge messages from a coroutine."""
-        return int(await self._caller.acall(*_ack(self._key, self._group, messages))) if messages else 0
+        return int(await self._client.acall(*_ack(self._key, self._group, messages))) if messages else 0
 
     def claim(self, *, idle: float | timedelta, count: int = 100) -> list[Message]:
         """Take over messages that other consumers were given so long ago that they must have failed."""
-        return self._claimed(self._caller.call(*self._claim(idle, count)))
+        return self._claimed(self._client.call(*self._claim(idle, count)))
 
     async def aclaim(self, *, idle: float | timedelta, count: int = 100) -> list[Message]:
         """Take over messages from a coroutine, as `claim` does."""
-        return self._claimed(await self._caller.acall(*self._claim(idle, count)))
+        return self._claimed(await self._client.acall(*self._claim(idle, count)))
 
     def _claim(self, idle: float | timedelta, count: int) -> Request:
         words = [b"XAUTOCLAIM", self._key, self._group, self._consumer, as_milliseconds(idle), b"0-0"]
@@ -268,11 +268,11 @@ class Consumer:
 
     def pending(self) -> list[Pending]:
         """List what this consumer was given and has not acknowledged."""
-        return Group(self._caller, self._key, _text(self._group), decode=self._decode).pending(self.name)
+        return Group(self._client, self._key, _text(self._group), decode=self._decode).pending(self.name)
 
     def drop(self) -> int:
         """Remove the consumer; what it has not acknowledged is forgotten with it, and its number returned."""
-        return int(self._caller.call(b"XGROUP", b"DELCONSUMER", self._key, self._group, self._consumer))
+        return int(self._client.call(b"XGROUP", b"DELCONSUMER", self._key, self._group, self._consumer))
 
 
 class _Turn:
@@ -287,7 +287,7 @@ class _Turn:
         return done
 
 
-def _ack(key: bytes, group: bytes, messages: Iterable[Message | Place]) -> Request:
+def _ack(key: bytes, group: bytes, messages: Iterable[Message | Position]) -> Request:
     ids = [bytes(each.id if isinstance(each, Message) else first_id(each)) for each in messages]
     return [b"XACK", key, group, *ids]
 

@@ -25,8 +25,8 @@ cdef class Host:
     cdef readonly Limits limits         # of its sessions
     cdef readonly set connections       # that have not ended
     cdef readonly list idle             # connections for calls, of which none waits for anything
-    cdef readonly int64_t alarm_ms      # ms of the steady clock when the engine wants to ring; 0: never
-    cdef public object wake             # tells the keeper that its plans have changed
+    cdef readonly int64_t alarm_ms      # ms of the steady clock when something is due; 0: never
+    cdef public object wake             # tells the maintenance thread that its plans have changed
 
     cdef int enter(self) except -1
     cdef int lock_in(self) except -1

@@ -2,7 +2,7 @@
 """An engine in this process, and who may touch it when.
 
     any thread ─► enter ─► run commands ─► settle: replies, what waits, one commit ─► exit
-    the keeper ─► turn:  what the disk has taken, alarms, the chores of ten times a second
+    the maintenance thread ─► turn:  what the disk has taken, alarms, the chores of ten times a second
 
 There is one lock, and whoever holds it owns the engine. To hand each command to a thread that owns it for good would
 cost 24 µs for the way there and back (two cores, Python 3.11), where the lock costs less than 0.1.
@@ -25,7 +25,7 @@ from cpython.pythread cimport (
     PyThread_get_thread_ident, PyThread_release_lock,
 )
 
-from headrace.engine.blocking.waking cimport ring
+from headrace.engine.blocking.waking cimport run_due
 
 from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
 
@@ -154,7 +154,7 @@ cdef class Host:
         self.commit_due = True
 
     def set_alarm(self, when_ms: int) -> None:
-        """Have the keeper ring at a time."""
+        """Have the maintenance thread run what is due at a time."""
         cdef bint sooner = self.alarm_ms == 0 or when_ms < self.alarm_ms
         self.alarm_ms = when_ms
         if sooner and self.wake is not None:
@@ -167,14 +167,14 @@ cdef class Host:
     # --- what others do inside ---------------------------------------------------------------------------------
 
     def turn(self, *, disk: bool, tick: bool) -> None:
-        """Do what is due: the keeper's work."""
+        """Do what is due: the work of the maintenance thread."""
         self.enter()
         try:
             if disk:
                 self.journal.completed()
             if self.alarm_ms and self.engine.steady_ms() > self.alarm_ms:
                 self.alarm_ms = 0
-                ring(self.engine)
+                run_due(self.engine)
             if tick:
                 self.engine.tick()
                 if self.store is not None:

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
-Place: TypeAlias = StreamID | str | bytes | datetime
+Position: TypeAlias = StreamID | str | bytes | datetime
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS: Final = {"-": MIN_ID, "+": MAX_ID}
@@ -16,12 +16,12 @@ def milliseconds(moment: datetime) -> int:
     return (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def first_id(place: Place) -> StreamID:
+def first_id(place: Position) -> StreamID:
     """Return the ID itself, or the first that a moment or a bare number of milliseconds can have."""
     return _id(place, 0)
 
 
-def behind(place: Place) -> bytes:
+def behind(place: Position) -> bytes:
     """Write where reading begins: behind an ID, with the first message of a moment, or with `$` behind all there is."""
     if place == "$":
         return b"$"
@@ -29,12 +29,12 @@ def behind(place: Place) -> bytes:
     return bytes(id.predecessor() if isinstance(place, datetime) and id > MIN_ID else id)
 
 
-def last_id(place: Place) -> StreamID:
+def last_id(place: Position) -> StreamID:
     """Return the ID itself, or the last that a moment or a bare number of milliseconds can have."""
     return _id(place, 2**64 - 1)
 
 
-def _id(place: Place, missing: int) -> StreamID:
+def _id(place: Position, missing: int) -> StreamID:
     if isinstance(place, StreamID):
         return place
     if isinstance(place, datetime):

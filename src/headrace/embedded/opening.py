@@ -1,7 +1,7 @@
 """Opening a database in this process: settings, directory, what it holds, and the end of it all.
 
-    open(path)  ─► Config ─► Engine, Journal, Store ─► recovery ─► Host + Keeper ─► Database
-    open(None)  ─► Config ─► Engine ─────────────────────────────► Host + Keeper ─► Database
+    open(path)  ─► Config ─► Engine, Journal, Store ─► recovery ─► Host + Maintenance ─► Database
+    open(None)  ─► Config ─► Engine ─────────────────────────────► Host + Maintenance ─► Database
 
 Databases that are still open when the interpreter ends are closed then; a process that is forked has none.
 """
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.commands.all import make_engine
-from headrace.embedded.calling import Caller
 from headrace.embedded.database import Database
 from headrace.embedded.errors import CannotOpen
 from headrace.embedded.host import Host
 from headrace.embedded.interrupts import postpone_interrupts, restore_interrupts
-from headrace.embedded.keeper import Keeper
+from headrace.embedded.local_client import LocalClient
+from headrace.embedded.maintenance import Maintenance
 from headrace.engine.configuration.config import ChangeRefused, Config, UnknownSetting
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.errors import CommandError
@@ -52,19 +52,19 @@ def open_database(path: str | os.PathLike[str] | None, settings: dict[str, objec
         host = _open_directory(Path(path).expanduser().absolute(), config)
     _refuse_changes(config, in_memory=path is None)
     host.engine.failure_hook = _log_failure
-    keeper = Keeper(host)
+    maintenance = Maintenance(host)
 
     def close() -> None:
         if _open_hosts.pop(host, None) is None:
             return
-        keeper.stop()
+        maintenance.stop()
         host.close(lambda sound: _finish(host, sound=sound))
         if not _open_hosts:
             restore_interrupts()
 
     _open_hosts[host] = close
     postpone_interrupts(_open_hosts)
-    return Database(Caller(host), None if path is None else host.store.directory.path, close)  # type: ignore[union-attr]
+    return Database(LocalClient(host), None if path is None else host.store.directory.path, close)  # type: ignore[union-attr]
 
 
 def _open_directory(path: Path, config: Config) -> Host:

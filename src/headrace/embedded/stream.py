@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.embedded import columns
-from headrace.embedded.calling import Caller, Request, text_of
 from headrace.embedded.errors import Refused
 from headrace.embedded.group import Group
-from headrace.embedded.ids import Place, as_milliseconds, behind, first_id, last_id
+from headrace.embedded.ids import Position, as_milliseconds, behind, first_id, last_id
+from headrace.embedded.local_client import LocalClient, Request, text_of
 from headrace.embedded.message import Message, read_messages
 
 Value = str | bytes | int | float
@@ -35,12 +35,12 @@ class Stream:
     Messages are read as text; `decode=False` leaves names and values the bytes they are.
     """
 
-    def __init__(self, caller: Caller, name: str | bytes, *, decode: bool = True) -> None:
+    def __init__(self, client: LocalClient, name: str | bytes, *, decode: bool = True) -> None:
         """Made by `Database.stream`."""
-        self._caller = caller
+        self._client = client
         self._key = text_of(name)
         self._decode = decode
-        self._add = caller.add
+        self._add = client.add
 
     @property
     def name(self) -> str:
@@ -57,9 +57,9 @@ class Stream:
         fields: Fields | None = None,
         /,
         *,
-        id: Place | None = None,
+        id: Position | None = None,
         maxlen: int | None = None,
-        minid: Place | None = None,
+        minid: Position | None = None,
         approximate: bool = False,
         **named: Value,
     ) -> StreamID:
@@ -71,27 +71,32 @@ class Stream:
         row: Any = named if fields is None else fields if not named else {**fields, **named}
         if id is None and maxlen is None and minid is None:
             return self._add(self._key, row if type(row) is dict else dict(row))
-        return StreamID.parse(self._caller.call(*self._request(row, id, maxlen, minid, approximate)))
+        return StreamID.parse(self._client.call(*self._request(row, id, maxlen, minid, approximate)))
 
     async def aadd(
         self,
         fields: Fields | None = None,
         /,
         *,
-        id: Place | None = None,
+        id: Position | None = None,
         maxlen: int | None = None,
-        minid: Place | None = None,
+        minid: Position | None = None,
         approximate: bool = False,
         **named: Value,
     ) -> StreamID:
         """Add a message from a coroutine, as `add` does."""
         row: Any = named if fields is None else fields if not named else {**fields, **named}
         if id is None and maxlen is None and minid is None:
-            return await self._caller.aadd(self._key, row if type(row) is dict else dict(row))
-        return StreamID.parse(await self._caller.acall(*self._request(row, id, maxlen, minid, approximate)))
+            return await self._client.aadd(self._key, row if type(row) is dict else dict(row))
+        return StreamID.parse(await self._client.acall(*self._request(row, id, maxlen, minid, approximate)))
 
     def _request(
-        self, row: Mapping[Any, Value], id: Place | None, maxlen: int | None, minid: Place | None, approximate: bool
+        self,
+        row: Mapping[Any, Value],
+        id: Position | None,
+        maxlen: int | None,
+        minid: Position | None,
+        approximate: bool,
     ) -> Request:
         if not row:
             raise ValueError("a message needs at least one field")
@@ -105,16 +110,16 @@ class Stream:
         They are added in runs of a thousand: other threads may add in between, and of a run either all survive a crash
         or none. A row that is refused ends it; the runs before are in the stream.
         """
-        return self._caller.add_many(self._key, rows)
+        return self._client.add_many(self._key, rows)
 
     async def aadd_many(self, rows: Iterable[Fields]) -> int:
         """Add a message for each row from a coroutine, as `add_many` does."""
-        return await self._caller.aadd_many(self._key, rows)
+        return await self._client.aadd_many(self._key, rows)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return int(self._caller.call(b"XLEN", self._key))
+        return int(self._client.call(b"XLEN", self._key))
 
     def __bool__(self) -> bool:
         """A stream is something even where it is empty."""
@@ -127,7 +132,7 @@ class Stream:
         return self.range(reverse=True)
 
     def range(
-        self, start: Place = "-", end: Place = "+", *, count: int | None = None, reverse: bool = False
+        self, start: Position = "-", end: Position = "+", *, count: int | None = None, reverse: bool = False
     ) -> Iterator[Message]:
         """Give the messages from start to end, both included: IDs, their texts, or moments.
 
@@ -152,10 +157,10 @@ class Stream:
                 first = edge.successor()
 
     def _read(self, command: bytes, begin: StreamID, end: StreamID, count: int) -> list[Message]:
-        found = self._caller.call(command, self._key, bytes(begin), bytes(end), b"COUNT", b"%d" % count)
+        found = self._client.call(command, self._key, bytes(begin), bytes(end), b"COUNT", b"%d" % count)
         return read_messages(found or [], self._decode)
 
-    def __getitem__(self, place: Place | slice) -> Any:
+    def __getitem__(self, place: Position | slice) -> Any:
         """Return the message with an ID, or the list of those in a slice `[start:end]`, whose end is left out."""
         if not isinstance(place, slice):
             id = first_id(place)
@@ -172,7 +177,7 @@ class Stream:
             return []
         return list(self.range(MIN_ID if place.start is None else place.start, stop.predecessor()))
 
-    def __contains__(self, place: Place) -> bool:
+    def __contains__(self, place: Position) -> bool:
         id = first_id(place)
         return bool(self._read(b"XRANGE", id, id, 1))
 
@@ -190,61 +195,61 @@ class Stream:
     def last_id(self) -> StreamID:
         """The greatest ID that was ever given, whether or not the message is still there."""
         try:
-            return StreamID.parse(self._caller.call(b"XINFO", b"STREAM", self._key)[b"last-generated-id"])
+            return StreamID.parse(self._client.call(b"XINFO", b"STREAM", self._key)[b"last-generated-id"])
         except Refused as refusal:
             if refusal.code != "ERR":
                 raise
             return MIN_ID  # there is no such key
 
-    def tail(self, start: Place = "$", *, timeout: float | timedelta | None = None) -> Tail:
+    def tail(self, start: Position = "$", *, timeout: float | timedelta | None = None) -> Tail:
         """Give messages as they come, for ever, or until none has come for `timeout` seconds.
 
         `$` begins behind what is there when `tail` is called, an ID behind that ID, a moment with what was added then.
         Good for `for` and for `async for`.
         """
         begin = self.last_id if start == "$" else StreamID.parse(behind(start))
-        return Tail(self._caller, self._key, begin, timeout, decode=self._decode)
+        return Tail(self._client, self._key, begin, timeout, decode=self._decode)
 
     # --- removing --------------------------------------------------------------------------------------------------
 
-    def delete(self, *messages: Message | Place) -> int:
+    def delete(self, *messages: Message | Position) -> int:
         """Delete messages, given themselves or by ID; return how many were there."""
         if not messages:
             return 0
         ids = [bytes(each.id if isinstance(each, Message) else first_id(each)) for each in messages]
-        return int(self._caller.call(b"XDEL", self._key, *ids))
+        return int(self._client.call(b"XDEL", self._key, *ids))
 
-    def trim(self, *, maxlen: int | None = None, minid: Place | None = None, approximate: bool = False) -> int:
+    def trim(self, *, maxlen: int | None = None, minid: Position | None = None, approximate: bool = False) -> int:
         """Remove the oldest messages, down to a length or up to an ID or a moment; return how many went.
 
         `approximate` removes whole nodes only, which is much cheaper and leaves up to a hundred more.
         """
         if maxlen is None and minid is None:
             raise ValueError("trim needs to know how far: give maxlen or minid")
-        return int(self._caller.call(b"XTRIM", self._key, *_limit(maxlen, minid, approximate)))
+        return int(self._client.call(b"XTRIM", self._key, *_limit(maxlen, minid, approximate)))
 
     def drop(self) -> bool:
         """Remove the stream with all its groups; False where there was none."""
-        return bool(self._caller.call(b"DEL", self._key))
+        return bool(self._client.call(b"DEL", self._key))
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
-    def group(self, name: str, start: Place = "0") -> Group:
+    def group(self, name: str, start: Position = "0") -> Group:
         """Return the consumer group of a name; where there is none, it is made, and so is the stream.
 
         A new group is given the messages behind `start`: all of them, or with `$` only those to come.
         """
         try:
-            self._caller.call(b"XGROUP", b"CREATE", self._key, text_of(name), behind(start), b"MKSTREAM")
+            self._client.call(b"XGROUP", b"CREATE", self._key, text_of(name), behind(start), b"MKSTREAM")
         except Refused as refusal:
             if refusal.code != "BUSYGROUP":
                 raise
-        return Group(self._caller, self._key, name, decode=self._decode)
+        return Group(self._client, self._key, name, decode=self._decode)
 
     def groups(self) -> list[str]:
         """List the names of the groups."""
         try:
-            found = self._caller.call(b"XINFO", b"GROUPS", self._key)
+            found = self._client.call(b"XINFO", b"GROUPS", self._key)
         except Refused as refusal:
             if refusal.code != "ERR":
                 raise
@@ -253,14 +258,14 @@ class Stream:
 
     # --- columns ---------------------------------------------------------------------------------------------------
 
-    def to_arrow(self, start: Place = "-", end: Place = "+", *, types: Mapping[str, Any] | None = None) -> Any:
+    def to_arrow(self, start: Position = "-", end: Position = "+", *, types: Mapping[str, Any] | None = None) -> Any:
         """Return the messages as an Arrow table: their IDs, their times, and a column of text for each field.
 
         `types` says which columns are not text, such as `{"temp": "int64"}`; what a message lacks is null.
         """
         return columns.to_arrow(self.range(start, end), types or {})
 
-    def to_pandas(self, start: Place = "-", end: Place = "+", *, types: Mapping[str, Any] | None = None) -> Any:
+    def to_pandas(self, start: Position = "-", end: Position = "+", *, types: Mapping[str, Any] | None = None) -> Any:
         """Return the messages as a DataFrame, with their IDs as index; for the rest see `to_arrow`."""
         return columns.to_pandas(self.range(start, end), types or {})
 
@@ -269,11 +274,11 @@ class Tail:
     """Messages as they come; made by `Stream.tail`. `position` is the ID of the last one given."""
 
     def __init__(
-        self, caller: Caller, key: bytes, begin: StreamID, timeout: float | timedelta | None, *, decode: bool
+        self, client: LocalClient, key: bytes, begin: StreamID, timeout: float | timedelta | None, *, decode: bool
     ) -> None:
         """Read behind an ID."""
         self.position = begin
-        self._caller = caller
+        self._client = client
         self._key = key
         self._decode = decode
         self._waiting: deque[Message] = deque()
@@ -299,7 +304,7 @@ class Tail:
 
     def __next__(self) -> Message:
         if not self._waiting:
-            self._take(self._caller.call(*self._request()))
+            self._take(self._client.call(*self._request()))
         message = self._next()
         if message is None:
             raise StopIteration
@@ -310,7 +315,7 @@ class Tail:
 
     async def __anext__(self) -> Message:
         if not self._waiting:
-            self._take(await self._caller.acall(*self._request()))
+            self._take(await self._client.acall(*self._request()))
         message = self._next()
         if message is None:
             raise StopAsyncIteration
@@ -325,7 +330,7 @@ def _block(timeout: float | timedelta | None) -> list[bytes]:
     return [b"BLOCK", wait] if wait != b"0" else []
 
 
-def _limit(maxlen: int | None, minid: Place | None, approximate: bool) -> list[bytes]:
+def _limit(maxlen: int | None, minid: Position | None, approximate: bool) -> list[bytes]:
     """The words that say how far to trim."""
     if maxlen is not None and minid is not None:
         raise ValueError("a stream is trimmed to a length or to an ID, not to both: give maxlen or minid")

@@ -11,7 +11,7 @@ a tick nothing. A chore does so much at once as no client minds waiting for, and
 All times here are of the steady clock (`engine.steady_ms`), which nobody can set. What is due in Unix time is planned
 with the difference of both clocks, and planned again when that has grown.
 
-The host is told through `set_alarm` when something is due, and calls `blocking.waking.ring` then.
+The host is told through `set_alarm` when something is due, and calls `blocking.waking.run_due` then.
 """
 
 from collections.abc import Callable

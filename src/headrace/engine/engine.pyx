@@ -31,7 +31,7 @@ from headrace.engine.pubsub.notifications cimport (
     EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
 )
 from headrace.engine.refusals cimport debugging_allowed, flags_of, forbidding, unknown_command
-from headrace.engine.blocking.waking cimport ring, serve_waiting
+from headrace.engine.blocking.waking cimport run_due, serve_waiting
 
 import traceback
 from functools import partial
@@ -435,7 +435,7 @@ cdef class Engine:
         client.postponed = argv
         self.unflushed = [other for other in self.unflushed if other is not client]
 
-    def go_on_at(self, now_ms: int) -> None:
+    def resume_at(self, now_ms: int) -> None:
         """Let it be the moment again at which a command began that had paused."""
         self.now_ms = now_ms
 
@@ -449,7 +449,7 @@ cdef class Engine:
         if self.pushes:
             self.deliver_pushes()
         client.channel.resume()
-        ring(self)
+        run_due(self)
 
     cdef int refuse(self, Client client, Command command, bytes text) except -1:
         """Answer an error for a command that was not run."""
@@ -695,7 +695,7 @@ cdef class Engine:
         self.look_for_clock_step()
         if self.attended:
             self.tracker.limit(self.config["tracking-table-max-keys"])
-        ring(self)
+        run_due(self)
 
     def expire_due(self, db: Database) -> int | None:
         """Expire keys of a database, and forget what was sent to it, as far as due; returns the next due Unix ms."""

@@ -31,7 +31,7 @@ from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.times import id_range
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import lost_between
-from headrace.spark.offsets import Mark, Place
+from headrace.spark.offsets import Mark, StreamKey
 from headrace.spark.options import DEFAULT_URL, read_options
 from headrace.spark.streams import StreamState
 
@@ -174,7 +174,7 @@ def _extents(archive: DataFrame) -> dict[bytes, tuple[StreamID, StreamID]]:
     return {bytes(row["stream"]): (_id(row["first"]), _id(row["last"])) for row in rows}
 
 
-def _look_up(url: str, keys: str | None, archived: Iterable[bytes], marks: dict[Place, Mark]) -> dict[bytes, _Kept]:
+def _look_up(url: str, keys: str | None, archived: Iterable[bytes], marks: dict[StreamKey, Mark]) -> dict[bytes, _Kept]:
     """Return the streams that are compared, with the state of each on every server that has it."""
     connections = connect(url)
     try:
@@ -182,8 +182,8 @@ def _look_up(url: str, keys: str | None, archived: Iterable[bytes], marks: dict[
         if keys is not None:
             names = read_options({"keys": keys}, streaming=False).keys
             wanted = sorted({*wanted, *(key for _, key in connections.resolve(names))})
-        states: dict[Place, StreamState | None] = {}
-        same: set[Place] = set()
+        states: dict[StreamKey, StreamState | None] = {}
+        same: set[StreamKey] = set()
         for server in range(len(connections)):
             transport = connections.transport(server)
             found = transport.describe(wanted)
@@ -204,7 +204,7 @@ def _look_up(url: str, keys: str | None, archived: Iterable[bytes], marks: dict[
     }
 
 
-def _kept(states: dict[Place, StreamState | None], marks: dict[Place, Mark], same: set[Place]) -> _Kept:
+def _kept(states: dict[StreamKey, StreamState | None], marks: dict[StreamKey, Mark], same: set[StreamKey]) -> _Kept:
     """Put together what the servers say of a key."""
     lost = sum(mark.lost for mark in marks.values())
     for place, mark in marks.items():

@@ -13,13 +13,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from headrace.pipelines.errors import PipelineError
-from headrace.spark.offsets import Mark, Place, from_json
+from headrace.spark.offsets import Mark, StreamKey, from_json
 
 _CHECKPOINT: Final = "_checkpoint"
 _NO_OFFSET: Final = "-"
 
 
-def committed_marks(spark: SparkSession, checkpoint: str) -> dict[Place, Mark]:
+def committed_marks(spark: SparkSession, checkpoint: str) -> dict[StreamKey, Mark]:
     """Return how far each stream is committed, by the place of its server and its key; nothing where nothing is."""
     files = read_texts(spark, checkpoint, "offsets", "commits")
     done = [batch for kind, batch in files if kind == "commits" and ("offsets", batch) in files]
@@ -28,14 +28,14 @@ def committed_marks(spark: SparkSession, checkpoint: str) -> dict[Place, Mark]:
     lines = files["offsets", max(done)].splitlines()
     if len(lines) < 3 or not lines[2].startswith("{"):
         raise PipelineError(f"the checkpoint {checkpoint} is in a form that this version does not read")
-    marks: dict[Place, Mark] = {}
+    marks: dict[StreamKey, Mark] = {}
     for line in lines[2:]:
         if line.strip() != _NO_OFFSET:
             marks.update(from_json(json.loads(line)))
     return marks
 
 
-def marks_beside(spark: SparkSession, path: str, given: str | None = None) -> dict[Place, Mark]:
+def marks_beside(spark: SparkSession, path: str, given: str | None = None) -> dict[StreamKey, Mark]:
     """Return the marks of an archive; nothing where it came without its checkpoint, unless one is `given`."""
     try:
         return committed_marks(spark, given or checkpoint_of(path))

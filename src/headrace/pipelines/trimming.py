@@ -13,12 +13,12 @@ from headrace.core.stream_id import StreamID
 from headrace.pipelines.asking import connect, groups_of
 from headrace.pipelines.layout import shown_key
 from headrace.spark.identity import same_streams
-from headrace.spark.offsets import Mark, Place
+from headrace.spark.offsets import Mark, StreamKey
 from headrace.spark.servers import Server
 
 
 def trim_archived(
-    url: str, marks: dict[Place, Mark], *, beyond_groups: bool, ignored_group: bytes | None = None
+    url: str, marks: dict[StreamKey, Mark], *, beyond_groups: bool, ignored_group: bytes | None = None
 ) -> dict[str, int]:
     """Remove the entries up to the marks, and return how many went from each stream."""
     connections = connect(url, patient=True)

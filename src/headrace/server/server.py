@@ -23,7 +23,7 @@ from typing import Any, Final
 import headrace
 from headrace.core.errors import HeadraceError
 from headrace.engine.acl.users import BadUsers
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from headrace.engine.client import Client
 from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
@@ -89,7 +89,7 @@ class Server:
         self._stopping = False
         self._leaving = False  # what had arrived was run: only connections remain to be ended
         self._stopped_by_interrupt = False
-        self._cannot_go_on: Exception | None = None
+        self._fatal_error: Exception | None = None
         self.engine.chores.set_alarm = self._set_alarm
         self.engine.shutdown_hook = self._shut_down
         self.engine.snapshot_sender = self._transfers
@@ -318,7 +318,7 @@ class Server:
         if self._alarm is not None:
             self._alarm.cancel()
         delay_ms = max(when_ms - self.engine.steady_ms(), 0) + 1
-        self._alarm = self._loop.call_later(delay_ms / 1000, ring, self.engine)
+        self._alarm = self._loop.call_later(delay_ms / 1000, run_due, self.engine)
 
     def _tick(self) -> None:
         self._loop.call_later(1 / self.config["hz"], self._tick)
@@ -367,8 +367,8 @@ class Server:
             self._tls.accept()
             loop.call_soon(self._tick)
             loop.run_forever()
-            if self._cannot_go_on is not None:
-                raise self._cannot_go_on
+            if self._fatal_error is not None:
+                raise self._fatal_error
             self.store.close()
             self.log.warning("Headrace is now ready to exit, bye bye...")
         finally:
@@ -387,7 +387,7 @@ class Server:
                 self._supervisor.loading(progress.done, progress.total)
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001 — raised again by `run`, where it ends the server
-            self._cannot_go_on = error
+            self._fatal_error = error
             self._loop.stop()
             return
         self.store.progress = None

@@ -20,7 +20,7 @@ from headrace.session.session import Session
 from headrace.storage.child import Outcome
 from headrace.storage.children import Task
 from headrace.storage.disk import Disk
-from headrace.storage.notes import Notes
+from headrace.storage.log import Log
 from headrace.storage.store import Store
 
 _KEEPALIVE_S: Final = 1.0
@@ -50,7 +50,7 @@ class TransferredFile:
 class Transfers:
     """Who waits for a snapshot, and the one that is being written."""
 
-    def __init__(self, engine: Engine, store: Store, notes: Notes) -> None:
+    def __init__(self, engine: Engine, store: Store, notes: Log) -> None:
         self._engine = engine
         self._store = store
         self._notes = notes

@@ -119,7 +119,7 @@ class _XAddPart:
                 self._append_with_ids(rows.key, chunk)
             else:
                 self._remember_longer(rows.key)
-                self._server.tell_all(rows.key, self._commands(rows.key, chunk))
+                self._server.write_all(rows.key, self._commands(rows.key, chunk))
             self._written.parts[rows.key] = 0
 
     def finish(self) -> Written:
@@ -146,13 +146,13 @@ class _XAddPart:
             return
         setting: Command = ("XCFGSET", key, "IDMP-DURATION", _IDMP_SECONDS, "IDMP-MAXSIZE", _IDMP_WINDOW)
         try:
-            self._server.tell(*setting, key=key)
+            self._server.write(*setting, key=key)
         except CommandRefused as refused:
             if "no such key" not in str(refused):
                 raise
             begun: Command = ("XGROUP", "CREATE", key, _PASSING_GROUP, "0", "MKSTREAM")
             self._server.try_all(key, [begun, ("XGROUP", "DESTROY", key, _PASSING_GROUP)])
-            self._server.tell(*setting, key=key)
+            self._server.write(*setting, key=key)
 
     def _append_with_ids(self, key: bytes, chunk: list[tuple[bytes | None, list[bytes]]]) -> None:
         """Add entries with IDs; one that the stream has already is left out, because a task may run again."""
@@ -166,7 +166,7 @@ class _XAddPart:
                     "the rows into one partition and sort them by their IDs (repartition(1).sortWithinPartitions(…))"
                 )
         if self._trimming.words():
-            self._server.tell("XTRIM", key, *self._trimming.words(), key=key)
+            self._server.write("XTRIM", key, *self._trimming.words(), key=key)
 
     def _has(self, key: bytes, id: bytes | None, fields: list[bytes]) -> bool:
         if not self._of.streaming or id is None:

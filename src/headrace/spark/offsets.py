@@ -30,7 +30,7 @@ from typing import Any, Final
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.streams import StreamState
 
-Place = tuple[int, bytes]
+StreamKey = tuple[int, bytes]
 """A stream: which server, which key."""
 
 _FROM: Final = "from"
@@ -80,7 +80,7 @@ class Mark:
         return replace(self, total=state.added, removed=state.removed, entries=entries)
 
 
-def to_json(marks: dict[Place, Mark]) -> dict[str, Any]:
+def to_json(marks: dict[StreamKey, Mark]) -> dict[str, Any]:
     """Return marks as Spark keeps them."""
     offset: dict[str, Any] = {}
     for (server, key), mark in sorted(marks.items(), key=lambda item: item[0]):
@@ -88,7 +88,7 @@ def to_json(marks: dict[Place, Mark]) -> dict[str, Any]:
     return offset
 
 
-def from_json(offset: dict[str, Any]) -> dict[Place, Mark]:
+def from_json(offset: dict[str, Any]) -> dict[StreamKey, Mark]:
     """Return the marks that an offset of Spark's has."""
     return {
         (int(server), key.encode(errors="surrogateescape")): _mark(entry)

@@ -62,16 +62,16 @@ class Server:
         """Run a command that may be repeated; `key` says where, in a cluster."""
         return self._retried(lambda: _run(self._node(key), command), key)
 
-    def ask_all(self, commands: Iterable[tuple[bytes, Command]]) -> list[Any]:
+    def read_all(self, commands: Iterable[tuple[bytes, Command]]) -> list[Any]:
         """Run commands that may be repeated, each given with its key, one round trip a node; errors are replies."""
         listed = list(commands)
         return self._retried(lambda: self._pipelined(listed), listed[0][0] if listed else None)
 
-    def tell(self, *command: Argument, key: bytes) -> Any:
+    def write(self, *command: Argument, key: bytes) -> Any:
         """Run a command that must not be repeated."""
         return self._explained(lambda: _run(self._node(key), command), key)
 
-    def tell_all(self, key: bytes, commands: Iterable[Command]) -> list[Any]:
+    def write_all(self, key: bytes, commands: Iterable[Command]) -> list[Any]:
         """Run commands that write to one key, once, in one round trip; the first error is raised."""
         replies = self.try_all(key, commands)
         for reply in replies:

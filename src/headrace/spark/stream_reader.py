@@ -36,7 +36,7 @@ from headrace.spark.connecting import Connections
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import LossWatch, lost_between, report_loss, report_new_life
 from headrace.spark.missing import report_missing
-from headrace.spark.offsets import Mark, Place, beginning_of, from_json, to_json, with_beginning
+from headrace.spark.offsets import Mark, StreamKey, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.progress_group import ProgressGroup
@@ -45,7 +45,7 @@ from headrace.spark.streams import Slice, StreamState
 
 _LOOK_AROUND_S: Final = 1.0  # new streams of a pattern, and streams made anew, are noticed after so long
 
-States = dict[Place, StreamState | None]
+States = dict[StreamKey, StreamState | None]
 
 
 class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,14 +56,16 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._projection = projection_for(schema, options)
         self._connections = Connections(options.server)
         self._group = None if options.group is None else ProgressGroup(options.group)
-        self._initial: dict[Place, Mark] | None = None
-        self._until: dict[Place, StreamState] | None = None  # where AvailableNow ends
-        self._seen: dict[Place, Mark] = {}  # the last that each stream was known to have
-        self._lives: dict[Place, int] = {}  # which life of each stream is there
-        self._missed: dict[Place, int] = {}  # entries of a journaled batch that were gone, for the next offset to count
+        self._initial: dict[StreamKey, Mark] | None = None
+        self._until: dict[StreamKey, StreamState] | None = None  # where AvailableNow ends
+        self._seen: dict[StreamKey, Mark] = {}  # the last that each stream was known to have
+        self._lives: dict[StreamKey, int] = {}  # which life of each stream is there
+        self._missed: dict[
+            StreamKey, int
+        ] = {}  # entries of a journaled batch that were gone, for the next offset to count
         self._reported_missing = False
         self._looked_around = 0.0
-        self._known: list[Place] | None = None  # the streams, as of when it looked around
+        self._known: list[StreamKey] | None = None  # the streams, as of when it looked around
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
@@ -99,7 +101,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         states = self._describe(list(dict.fromkeys([*marks, *self._known])))
         same = self._same(marks, states)
         starts = {place: self._start_of(place, marks.get(place), states[place], same) for place in states}
-        ends: dict[Place, Mark] = {}
+        ends: dict[StreamKey, Mark] = {}
         for place, state in states.items():
             begin = starts[place]
             if begin is not None:
@@ -121,7 +123,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._is_initial(start):
             start = beginning_of(end) or start
         begins, ends = from_json(start), from_json(end)
-        ranges: dict[Place, tuple[Mark, Mark]] = {}
+        ranges: dict[StreamKey, tuple[Mark, Mark]] = {}
         for place, mark in ends.items():
             begin = begins.get(place) or self._first_mark(place)
             if begin.life < mark.life:
@@ -176,7 +178,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether a batch that begins here is the first of its query."""
         return self._initial is not None and start == to_json(self._initial)
 
-    def _worth_a_look(self, marks: dict[Place, Mark]) -> bool:
+    def _worth_a_look(self, marks: dict[StreamKey, Mark]) -> bool:
         """Whether there may be anything new; asked some 90 times a second by an idle query."""
         now = time.monotonic()
         if self._until is not None or now - self._looked_around > _LOOK_AROUND_S:
@@ -203,7 +205,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return states
 
-    def _describe(self, places: list[Place]) -> States:
+    def _describe(self, places: list[StreamKey]) -> States:
         states: States = {}
         for server in range(len(self._connections)):
             keys = [key for place, key in places if place == server]
@@ -212,9 +214,9 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 states.update(((server, key), state) for key, state in zip(keys, found, strict=True))
         return states
 
-    def _same(self, marks: Mapping[Place, Mark], states: States) -> set[Place]:
+    def _same(self, marks: Mapping[StreamKey, Mark], states: States) -> set[StreamKey]:
         """Return the places whose stream is the one that was read up to its mark."""
-        same: set[Place] = set()
+        same: set[StreamKey] = set()
         for server in range(len(self._connections)):
             here = [place for place in marks if place[0] == server]
             asked = [(place[1], marks[place], states[place]) for place in here]
@@ -223,7 +225,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 same.update(place for place, is_same in zip(here, told, strict=True) if is_same)
         return same
 
-    def _beginning(self, place: Place, state: StreamState | None) -> Mark:
+    def _beginning(self, place: StreamKey, state: StreamState | None) -> Mark:
         """Return where a stream is read from that is there when the query begins."""
         server, key = self._connections.server(place[0]), place[1]
         mark = self._first_mark(place, state)
@@ -234,7 +236,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group.create(server, key, mark)
         return mark
 
-    def _first_mark(self, place: Place, state: StreamState | None = None) -> Mark:
+    def _first_mark(self, place: StreamKey, state: StreamState | None = None) -> Mark:
         """Return where a stream is read from that the query has not seen."""
         starting = self._options.starting.of(place[1])
         if isinstance(starting, Latest) or starting == MIN_ID:
@@ -242,7 +244,9 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         mark = Mark(starting.predecessor())
         return mark if state is None else mark.planned_with(state)
 
-    def _start_of(self, place: Place, mark: Mark | None, state: StreamState | None, same: set[Place]) -> Mark | None:
+    def _start_of(
+        self, place: StreamKey, mark: Mark | None, state: StreamState | None, same: set[StreamKey]
+    ) -> Mark | None:
         """Return where the next batch begins in a stream; None: it is not read yet."""
         if mark is None:
             if state is None or state.first_id is None:
@@ -258,7 +262,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group.create(self._connections.server(place[0]), place[1], begin)
         return begin
 
-    def _after_deletion(self, place: Place, mark: Mark, state: StreamState | None) -> Mark:
+    def _after_deletion(self, place: StreamKey, mark: Mark, state: StreamState | None) -> Mark:
         """Report what a stream that was deleted is known to have had unread, and return where the next one begins."""
         lost: int | None = 0
         if not mark.gone:
@@ -274,7 +278,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             report_new_life(place[1], mark.id)
         return Mark.before(state, mark.life + 1, known)
 
-    def _end_of(self, place: Place, begin: Mark, state: StreamState | None) -> Mark:
+    def _end_of(self, place: StreamKey, begin: Mark, state: StreamState | None) -> Mark:
         """Return how far a stream can be read."""
         if state is None or begin.gone or state.last_id <= begin.id:
             return begin
@@ -287,14 +291,18 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Mark.after(until, begin.life, begin.lost)
 
     def _limit(
-        self, starts: dict[Place, Mark | None], ends: dict[Place, Mark], states: States, limit: ReadLimit
+        self,
+        starts: dict[StreamKey, Mark | None],
+        ends: dict[StreamKey, Mark],
+        states: States,
+        limit: ReadLimit,
     ) -> None:
         """Cut the ends to what one batch may have, each stream in proportion to what it holds."""
         if isinstance(limit, ReadAllAvailable):
             return
         entries = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_per_trigger
-        waiting: dict[Place, int] = {}
+        waiting: dict[StreamKey, int] = {}
         for place, end in ends.items():
             begin, state = starts[place], states[place]
             if begin is not None and state is not None and state.first_id is not None and begin.id < end.id:
@@ -303,7 +311,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         total = sum(waiting.values())
         if size is None and (entries is None or total <= entries):
             return
-        cut: dict[Place, tuple[Mark, StreamState]] = {}
+        cut: dict[StreamKey, tuple[Mark, StreamState]] = {}
         for place, count in waiting.items():
             begin, state = starts[place], states[place]
             assert begin is not None  # noqa: S101  (only those that are read are waiting)

@@ -64,12 +64,12 @@ class XRangeTransport:
 
     def describe(self, keys: Sequence[bytes]) -> list[StreamState | None]:
         """Ask for XINFO STREAM of all keys at once."""
-        replies = self._server.ask_all((key, ("XINFO", "STREAM", key)) for key in keys)
+        replies = self._server.read_all((key, ("XINFO", "STREAM", key)) for key in keys)
         return [self._state(key, reply) for key, reply in zip(keys, replies, strict=True)]
 
     def entry_digests(self, wanted: Sequence[tuple[bytes, StreamID]]) -> list[str | None]:
         """Ask for all entries at once."""
-        replies = self._server.ask_all((key, ("XRANGE", key, bytes(id), bytes(id))) for key, id in wanted)
+        replies = self._server.read_all((key, ("XRANGE", key, bytes(id), bytes(id))) for key, id in wanted)
         for (key, _), reply in zip(wanted, replies, strict=True):
             if isinstance(reply, Exception):
                 raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class XRangeTransport:
         """Ask for one entry after each position."""
         if not positions:
             return False
-        replies = self._server.ask_all((key, _read_one(group)) for key, group in self._together(positions))
+        replies = self._server.read_all((key, _read_one(group)) for key, group in self._together(positions))
         for reply in replies:
             if isinstance(reply, Exception):
                 raise explain(reply, self._server.name, next(iter(positions)))  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ class XRangeTransport:
 
     def _ask_watched(self, command: Command, key: bytes, start: StreamID, watch: LossWatch) -> Any:
         """Ask for entries from an ID on, and in the same round trip what the stream has; None: it is another one."""
-        reply, state = self._server.ask_all([(key, command), (key, ("XINFO", "STREAM", key))])
+        reply, state = self._server.read_all([(key, command), (key, ("XINFO", "STREAM", key))])
         if isinstance(reply, Exception):
             raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
         return reply if watch.look(start, self._state(key, state)) else None

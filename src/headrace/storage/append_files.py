@@ -55,7 +55,7 @@ class AppendFiles:
         self._disk.make_directory(self.directory.append_directory)
         self._disk.sync_directory(self.directory.path)
 
-    def go_on(self, manifest: Manifest) -> None:
+    def resume(self, manifest: Manifest) -> None:
         """Write behind the last increment of a manifest that was loaded, or open the first."""
         self.manifest = manifest
         if manifest.increments:

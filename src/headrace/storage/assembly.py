@@ -16,7 +16,7 @@ from headrace.storage.child import ForkedJob, Job, Work
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.journal import Journal
-from headrace.storage.notes import Notes
+from headrace.storage.log import Log
 from headrace.storage.store import Store
 
 
@@ -30,7 +30,7 @@ class Assembly(NamedTuple):
 
 def assemble(
     config: Config,
-    notes: Notes,
+    log: Log,
     *,
     directory: DataDirectory | None = None,
     background: bool = True,
@@ -43,4 +43,4 @@ def assemble(
     directory = directory or DataDirectory.configured(config, Disk())
     engine = make_engine(config)
     journal = Journal(directory.disk, background=background)
-    return Assembly(engine, journal, Store(engine, directory, journal, spawn, notes))
+    return Assembly(engine, journal, Store(engine, directory, journal, spawn, log))

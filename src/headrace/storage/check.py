@@ -45,7 +45,7 @@ class FileReport:
     notes: list[str] = field(default_factory=list)
     findings: Findings | None = None
 
-    def accuse(self, problem: Problem, status: str = DAMAGED) -> None:
+    def add_problem(self, problem: Problem, status: str = DAMAGED) -> None:
         """Note something wrong."""
         self.problems.append(problem)
         self.status = status
@@ -142,7 +142,7 @@ def _inspect(
     if file.kind == "file":
         file.kind = ", then ".join(findings.contents)
     for problem in findings.problems:
-        file.accuse(problem)
+        file.add_problem(problem)
 
 
 def _check_manifest(directory: DataDirectory, report: CheckReport) -> None:
@@ -167,7 +167,7 @@ def _check_manifest(directory: DataDirectory, report: CheckReport) -> None:
         if missed is not None:
             raise BadManifest(0, f"it leaves out {missed.name}, which belongs to the files that count")
     except BadManifest as error:
-        file.accuse(Problem(None, str(error)), MISSING if file.size is None else DAMAGED)
+        file.add_problem(Problem(None, str(error)), MISSING if file.size is None else DAMAGED)
         report.manifest = rebuild(directory, content)
 
 

@@ -25,9 +25,9 @@ from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import BadManifest, CannotRecover
 from headrace.storage.loading import Loader
+from headrace.storage.log import Log
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
 from headrace.storage.manifest_repair import left_out
-from headrace.storage.notes import Notes
 from headrace.storage.tail import Tail
 
 # What is done about the end of the last file: its path, how it ends, and its bytes. Raises what refuses it.
@@ -167,14 +167,14 @@ def load_append_files(
 
 
 def load_single_snapshot(
-    loader: Loader, path: Path, disk: Disk, notes: Notes, *, advice: str, keep_expired: bool = False
+    loader: Loader, path: Path, disk: Disk, log: Log, *, advice: str, keep_expired: bool = False
 ) -> Iterator[Progress]:
     """Load a snapshot that is all there is; of that, keys that have expired are left out, unless they are kept."""
     source = disk.read(path)
     loader.total = len(source)
     end = yield from loader.load_snapshot(path, source, advice=advice, is_base=keep_expired)
     if end < len(source):
-        notes.warning(f"There are {len(source) - end} bytes behind the end of the snapshot {path}; not loaded.")
+        log.warning(f"There are {len(source) - end} bytes behind the end of the snapshot {path}; not loaded.")
     loader.finish_file(path, len(source))
 
 

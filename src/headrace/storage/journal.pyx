@@ -336,7 +336,7 @@ cdef class Journal(Subscriber):
         self.resume_stalled()
         return 0
 
-    def lose(self, error: int) -> None:
+    def fail_file(self, error: int) -> None:
         """The file is not what a start would find: only a new one behind a new base will do."""
         self.incomplete = True
         self.fail(error, False)

@@ -25,7 +25,7 @@ from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileRe
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
-from headrace.storage.notes import Notes
+from headrace.storage.log import Log
 from headrace.storage.tail import Tail, examine, shown
 
 _SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
@@ -70,9 +70,9 @@ def _offset_of(aux: dict[bytes, bytes]) -> int:
     return int(said) if said.isdigit() and len(said) <= _OFFSET_DIGITS else 0
 
 
-def load_snapshot(engine: Engine, path: Path, disk: Disk, notes: Notes) -> Iterator[Progress]:
+def load_snapshot(engine: Engine, path: Path, disk: Disk, log: Log) -> Iterator[Progress]:
     """Load a snapshot that is all there is into an empty engine, slice by slice."""
-    loader = Loader(engine, notes, Loaded())
+    loader = Loader(engine, log, Loaded())
     with explained("load the snapshot", path):
         source = disk.read(path)
         loader.total = len(source)
@@ -83,13 +83,13 @@ def load_snapshot(engine: Engine, path: Path, disk: Disk, notes: Notes) -> Itera
 class Loader:
     """Loads one file after another into an engine, which is loading until `end`."""
 
-    def __init__(self, engine: Engine, notes: Notes, loaded: Loaded) -> None:
+    def __init__(self, engine: Engine, log: Log, loaded: Loaded) -> None:
         self.total = 0  # bytes of all files
         self.loaded = loaded
         self._engine = engine
         engine.begin_loading()
         self._applier = Applier(engine, engine.unix_ms())
-        self._notes = notes
+        self._log = log
         self._before = 0  # bytes of the files that were finished
         self._offset = 0  # bytes of effects that led to what was loaded
         self._slice_began = monotonic()
@@ -187,6 +187,6 @@ class Loader:
     def _warn(self, count: int, sentence: str) -> None:
         """Tell the first few of many."""
         if count <= _LISTED:
-            self._notes.warning(sentence)
+            self._log.warning(sentence)
         elif count == _LISTED + 1:
-            self._notes.warning("There is more like this, which is counted and not listed.")
+            self._log.warning("There is more like this, which is counted and not listed.")

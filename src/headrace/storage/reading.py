@@ -22,25 +22,25 @@ from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded, Loader
-from headrace.storage.notes import Notes
+from headrace.storage.log import Log
 from headrace.storage.tail import Tail
 
 _DATABASES: Final = "1024"  # more than anybody configures
 
 
-def read_data(path: Path, notes: Notes, disk: Disk) -> Generator[Progress, None, tuple[Engine, Loaded]]:
+def read_data(path: Path, log: Log, disk: Disk) -> Generator[Progress, None, tuple[Engine, Loaded]]:
     """Load what a path holds into an engine of its own; gives the progress, returns the engine and what was loaded."""
     config = Config()
     config.load("databases", [_DATABASES])
     engine = make_engine(config)
     loaded = Loaded()
-    loader = Loader(engine, notes, loaded)
+    loader = Loader(engine, log, loaded)
 
     def decide_tail(path: Path, tail: Tail, _source: memoryview) -> None:
         if tail.lost and not tail.torn:
             raise CannotRecover(f"{damage_of(path, tail)}. {_advice(path)}")
         if tail.lost:
-            notes.warning(f"{damage_of(path, tail)}; the {tail.lost} bytes from there on are not read")
+            log.warning(f"{damage_of(path, tail)}; the {tail.lost} bytes from there on are not read")
 
     with explained("read", path):
         if not disk.exists(path):
@@ -54,7 +54,7 @@ def read_data(path: Path, notes: Notes, disk: Disk) -> Generator[Progress, None,
                 yield from load_append_files(loader, found.paths, disk, decide_tail, advice=_advice(path))
             elif found.source is Source.SNAPSHOT:
                 (dump,) = found.paths
-                yield from load_single_snapshot(loader, dump, disk, notes, advice=_advice(dump))
+                yield from load_single_snapshot(loader, dump, disk, log, advice=_advice(dump))
             else:
                 raise CannotRecover(
                     f"There is no data of Headrace or Redis in {path}: neither append-only files nor a snapshot."

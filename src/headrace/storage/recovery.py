@@ -31,8 +31,8 @@ from headrace.storage.data_files import (
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded, Loader
+from headrace.storage.log import Log
 from headrace.storage.manifest import Manifest, publish
-from headrace.storage.notes import Notes
 from headrace.storage.tail import Cut, Tail, commands_in, save_and_cut, shorten
 
 
@@ -50,7 +50,7 @@ def recover(
     engine: Engine,
     directory: DataDirectory,
     config: Config,
-    notes: Notes,
+    log: Log,
     *,
     snapshot_only: bool = False,
     keep_expired: bool = False,
@@ -61,7 +61,7 @@ def recover(
     expired are left out, unless the journal still has them.
     """
     with explained("load the data in", directory.path):
-        recovery = _Recovery(engine, directory, config, notes, keep_expired=keep_expired)
+        recovery = _Recovery(engine, directory, config, log, keep_expired=keep_expired)
         return (yield from recovery.run(snapshot_only))
 
 
@@ -69,15 +69,15 @@ class _Recovery:
     """One start-up."""
 
     def __init__(
-        self, engine: Engine, directory: DataDirectory, config: Config, notes: Notes, *, keep_expired: bool
+        self, engine: Engine, directory: DataDirectory, config: Config, log: Log, *, keep_expired: bool
     ) -> None:
         self._keep_expired = keep_expired
         self._recovered = Recovered()
-        self._loader = Loader(engine, notes, self._recovered)
+        self._loader = Loader(engine, log, self._recovered)
         self._directory = directory
         self._disk = directory.disk
         self._config = config
-        self._notes = notes
+        self._log = log
         self._unused: dict[Path, int] = {}  # what files with prepared space are to be cut to
 
     def run(self, snapshot_only: bool) -> Generator[Progress, None, Recovered]:
@@ -93,7 +93,7 @@ class _Recovery:
                 self._loader,
                 self._directory.dump,
                 self._disk,
-                self._notes,
+                self._log,
                 advice=self._advice,
                 keep_expired=self._keep_expired,
             )
@@ -111,7 +111,7 @@ class _Recovery:
             return find_snapshot(directory)
         if not self._config["appendonly"]:
             if self._disk.exists(directory.manifest):
-                self._notes.warning(
+                self._log.warning(
                     f"appendonly is no: the append-only files in {directory.append_directory} are not read."
                 )
             return find_snapshot(directory)
@@ -119,7 +119,7 @@ class _Recovery:
         if found.manifest is not None:
             return self._settle(found, found.manifest)
         if found.source is Source.SNAPSHOT:
-            self._notes.notice(
+            self._log.notice(
                 f"There are no append-only files yet: the snapshot {directory.dump} is loaded, and becomes their base."
             )
         return found
@@ -133,14 +133,14 @@ class _Recovery:
                 self._disk.sync_directory(directory.path)
             publish(self._disk, directory.manifest, manifest)
             if not found.misplaced:
-                self._notes.notice(f"{found.paths[0]} had no manifest yet; it has one now.")
+                self._log.notice(f"{found.paths[0]} had no manifest yet; it has one now.")
         if not found.misplaced:
             return found
         paths = tuple(directory.located(file) for file in manifest.loaded)
         self._disk.rename(directory.single_append_file, paths[0])
         self._disk.sync_directory(directory.append_directory)
         self._disk.sync_directory(directory.path)
-        self._notes.notice(
+        self._log.notice(
             f"The append-only file {directory.single_append_file} was moved to {directory.append_directory}, "
             "where newer versions have theirs."
         )
@@ -168,7 +168,7 @@ class _Recovery:
 
     def _cut(self) -> None:
         for cut in self._recovered.cuts:
-            self._notes.warning(cut.sentence(save_and_cut(self._disk, cut)))
+            self._log.warning(cut.sentence(save_and_cut(self._disk, cut)))
         for path, size in self._unused.items():
             self._recovered.unused += self._disk.size(path) - size
             shorten(self._disk, path, size)

@@ -12,7 +12,7 @@ from headrace.engine.errors import CommandError
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Outcome
 from headrace.storage.children import Children, Task, TaskHistory
-from headrace.storage.notes import Notes
+from headrace.storage.log import Log
 from headrace.storage.snapshot import write_snapshot
 
 _FIRST_PATIENCE_S: Final = 60.0  # after an automatic rewrite failed; doubled each time up to …
@@ -23,7 +23,7 @@ class Rewriting:
     """Has bases written by children, and adopts them; `on_repaired` is called when one replaced a broken journal."""
 
     def __init__(
-        self, engine: Engine, files: AppendFiles, children: Children, notes: Notes, on_repaired: Callable[[], None]
+        self, engine: Engine, files: AppendFiles, children: Children, log: Log, on_repaired: Callable[[], None]
     ) -> None:
         self.history = TaskHistory()
         self.scheduled = False
@@ -33,7 +33,7 @@ class Rewriting:
         self._files = files
         self._journal = files.journal
         self._children = children
-        self._notes = notes
+        self._log = log
         self._on_repaired = on_repaired
         self._repairs = False  # the rewrite that goes on replaces a journal that has gaps
         self._not_before = 0.0  # monotonic: no automatic rewrite until then
@@ -68,7 +68,7 @@ class Rewriting:
             and monotonic() >= self._not_before
         )
         if due:
-            self._notes.notice(f"Starting automatic rewriting of AOF on {self._growth()}% growth")
+            self._log.notice(f"Starting automatic rewriting of AOF on {self._growth()}% growth")
         return due
 
     def _growth(self) -> int:
@@ -136,7 +136,7 @@ class Rewriting:
             return
         self.history.add(outcome)
         self.failures = 0
-        self._notes.notice("Background AOF rewrite finished successfully")
+        self._log.notice("Background AOF rewrite finished successfully")
         if self._repairs:
             self._repairs = False
             self._on_repaired()
@@ -149,5 +149,5 @@ class Rewriting:
         if self._repairs:
             self._journal.stop_collecting()
         else:
-            self._notes.warning(f"The append-only files could not be rewritten: {error}.")
+            self._log.warning(f"The append-only files could not be rewritten: {error}.")
         self._repairs = False

@@ -11,7 +11,7 @@ from headrace.engine.errors import CommandError
 from headrace.storage.child import Outcome
 from headrace.storage.children import Children, Task, TaskHistory
 from headrace.storage.directory import DataDirectory
-from headrace.storage.notes import Notes
+from headrace.storage.log import Log
 from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
 
 _RETRY_S: Final = 5.0  # after a snapshot failed
@@ -27,7 +27,7 @@ class Saving:
     """Writes snapshots to `dump` in the data directory; `on_change` is called when one succeeded or failed."""
 
     def __init__(
-        self, engine: Engine, directory: DataDirectory, children: Children, notes: Notes, on_change: Callable[[], None]
+        self, engine: Engine, directory: DataDirectory, children: Children, log: Log, on_change: Callable[[], None]
     ) -> None:
         self.directory = directory
         self.history = TaskHistory()
@@ -36,7 +36,7 @@ class Saving:
         self._engine = engine
         self._disk = directory.disk
         self._children = children
-        self._notes = notes
+        self._log = log
         self._on_change = on_change
         self._dirty = 0  # changes that the snapshot has which is being written
         self._saved_at = self._tried_at = monotonic()  # when a snapshot was last written, or begun
@@ -83,7 +83,7 @@ class Saving:
         points = [int(word) for word in self._engine.config["save"]]
         for seconds, changes in zip(points[::2], points[1::2], strict=True):
             if self._engine.dirty >= changes and since_s > seconds:
-                self._notes.notice(f"{changes} changes in {seconds} seconds. Saving...")
+                self._log.notice(f"{changes} changes in {seconds} seconds. Saving...")
                 return True
         return False
 
@@ -132,7 +132,7 @@ class Saving:
         self.note_save()
         self.history.add(Outcome("", copied_bytes, seconds))
         self._on_change()
-        self._notes.notice("DB saved on disk")
+        self._log.notice("DB saved on disk")
 
     def _failed(self, error: str) -> None:
         self.history.failed = True
@@ -140,4 +140,4 @@ class Saving:
         self._warn(error)
 
     def _warn(self, error: str) -> None:
-        self._notes.warning(f"The snapshot {self.directory.dump} could not be written: {error}.")
+        self._log.warning(f"The snapshot {self.directory.dump} could not be written: {error}.")

@@ -31,8 +31,8 @@ from headrace.storage.children import Children, Task
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import StorageError
 from headrace.storage.journal import Journal
+from headrace.storage.log import Log
 from headrace.storage.manifest import Manifest
-from headrace.storage.notes import Notes
 from headrace.storage.persistence_info import fields_of
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.rewriting import Rewriting
@@ -53,7 +53,7 @@ class Store(Persistence):
     """See the module."""
 
     def __init__(
-        self, engine: Engine, directory: DataDirectory, journal: Journal, spawn: Callable[[Work], Job], notes: Notes
+        self, engine: Engine, directory: DataDirectory, journal: Journal, spawn: Callable[[Work], Job], log: Log
     ) -> None:
         super().__init__()
         self.engine = engine
@@ -61,10 +61,10 @@ class Store(Persistence):
         self.directory = directory
         self.journal = journal
         self.files = AppendFiles(directory, journal)
-        self.notes = notes
+        self.log = log
         self.children = Children(spawn)
-        self.saving = Saving(engine, directory, self.children, notes, self._refuse_or_allow)
-        self.rewriting = Rewriting(engine, self.files, self.children, notes, self._repaired)
+        self.saving = Saving(engine, directory, self.children, log, self._refuse_or_allow)
+        self.rewriting = Rewriting(engine, self.files, self.children, log, self._repaired)
         self.loaded = Recovered()
         self._retried = 0.0
         self._disk_error = ""
@@ -78,7 +78,7 @@ class Store(Persistence):
     def open(self) -> Iterator[Progress]:
         """Load what the directory holds, a step at a time, and begin to write; the lock must be held."""
         self.directory.remove_leftovers()
-        recovered = yield from recover(self.engine, self.directory, self.config, self.notes)
+        recovered = yield from recover(self.engine, self.directory, self.config, self.log)
         self.loaded = recovered
         self.saving.note_save()
         self.journal.set_policy(self.config["appendfsync"])
@@ -87,7 +87,7 @@ class Store(Persistence):
                 if recovered.manifest is None:
                     self.files.start_anew(self.rewriting.write_base)
                 else:
-                    self.files.go_on(recovered.manifest)
+                    self.files.resume(recovered.manifest)
             self.rewriting.size_after = self.files.size
             self.engine.effects.subscribe(self.journal)
         self.config.watch("appendfsync", self._policy_changed)
@@ -108,7 +108,7 @@ class Store(Persistence):
         self.engine.effects.unsubscribe(self.journal)
         self.journal.drain()
         if self.journal.failing and (self.journal.incomplete or not self.journal.retry()):
-            self.notes.warning(
+            self.log.warning(
                 f"The disk still refuses what is written to {self.directory.append_directory}: {self._disk_error}. The "
                 "writes that clients were told about as uncertain are lost."
             )
@@ -126,7 +126,7 @@ class Store(Persistence):
         if self.journal.failing:
             self._retry()
         elif self.journal.file is not None and self._disk.is_removed(self.journal.file):
-            self.journal.lose(ENOENT)
+            self.journal.fail_file(ENOENT)
         else:
             self.journal.sync_due()
         if self.children.is_idle:
@@ -191,7 +191,7 @@ class Store(Persistence):
         self._disk_error = os.strerror(error)
         self._retried = monotonic()
         self._refuse_or_allow()
-        self.notes.warning(
+        self.log.warning(
             f"The disk refuses what is written to {self.directory.append_directory}: {self._disk_error}. "
             "Writes are refused until it takes it; reads go on."
         )
@@ -219,7 +219,7 @@ class Store(Persistence):
     def _repaired(self) -> None:
         self._disk_error = ""
         self._refuse_or_allow()
-        self.notes.warning("The disk takes what is written again, and has everything; writes are accepted.")
+        self.log.warning("The disk takes what is written again, and has everything; writes are accepted.")
         self._synced()
 
     def _refuse_or_allow(self) -> None:
@@ -306,7 +306,7 @@ class Store(Persistence):
                 db.clear()
             self.engine.functions.flush()
             loading = recover(
-                self.engine, self.directory, self.config, self.notes, snapshot_only=snapshot_only, keep_expired=True
+                self.engine, self.directory, self.config, self.log, snapshot_only=snapshot_only, keep_expired=True
             )
             for _ in loading:
                 pass

@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 client = redis.Redis(port=int(os.environ["STORY_PORT"]), decode_responses=True)
 
 
-def insist(command, *arguments, **options):
+def retry(command, *arguments, **options):
     """Run a command until it is answered."""
     while True:
         try:
@@ -27,7 +27,7 @@ def insist(command, *arguments, **options):
 
 def now_ms() -> int:
     """Ask the server for the time."""
-    seconds, micros = insist(client.time)
+    seconds, micros = retry(client.time)
     return seconds * 1000 + micros // 1000
 
 
@@ -38,9 +38,9 @@ for number in range(int(sys.argv[1])):
     oldest = now - 7 * 24 * HOUR_MS
     producer = ("writer", str(number).encode())
     # What the reader has not acknowledged yet is kept.
-    id = insist(
+    id = retry(
         client.xadd, "events", {"number": number}, idmp=producer, minid=oldest, approximate=False, ref_policy="ACKED"
     )
-    insist(client.set, f"note:{number}", now, px=2 * 24 * HOUR_MS)
+    retry(client.set, f"note:{number}", now, px=2 * 24 * HOUR_MS)
     with open("added", "a") as ledger:
         ledger.write(f"{number} {id} {oldest}\n")

@@ -19,7 +19,7 @@ from typing import Final
 
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.storage.assembly import assemble
 from headrace.storage.child import InlineJob
@@ -199,7 +199,7 @@ class History:
     def _tick(self) -> None:
         self.lines.append(f"{self.now_ms - BEGINNING_MS:+} chores")
         self.machine.engine.tick()
-        ring(self.machine.engine)
+        run_due(self.machine.engine)
         self.machine.store.tick()
         for client in self.machine.clients:
             client.reply()

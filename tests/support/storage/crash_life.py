@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
-from headrace.engine.blocking.waking import ring
+from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import CallbackSubscriber
 from headrace.formats.aof import AofReader, Ending
@@ -339,7 +339,7 @@ class Life:
     def _tick(self) -> None:
         self.clock.now_ms += self.random.choice((0, 100, 1100))
         self.process.engine.tick()
-        ring(self.process.engine)
+        run_due(self.process.engine)
         if not self.process.store.appends:
             self._note_unit(NEVER)
         self.process.store.tick()

@@ -48,7 +48,7 @@ INCREMENT = [
     words("XCLAIM orders workers ann 0 1-1 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1"),
     words("XGROUP SETID orders workers 1-1 ENTRIESREAD 1"),
     words("EXEC"),
-    words("XADD orders 3-1 item paper count 300"),
+    words("XADD orders 3-1 item page count 300"),
     words("SADD seen 1-1 2-1"),
     words("XACK orders workers 1-1"),
 ]

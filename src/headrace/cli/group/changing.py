@@ -11,8 +11,8 @@ from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import ask, connected, require_stream
 from headrace.cli.errors import CommandFailed
 from headrace.cli.group.looking import require_group
-from headrace.cli.moments import BEGINNING, END
 from headrace.cli.showing import lossless, number, plural, raw, shown
+from headrace.cli.times import BEGINNING, END
 from headrace.core.stream_id import StreamID
 
 _PAGE: Final = 1000

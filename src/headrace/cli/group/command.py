@@ -7,7 +7,7 @@ import typer
 from headrace.cli.address import ServerAddress
 from headrace.cli.command import AsJson, Yes, declared
 from headrace.cli.completion import stream_names
-from headrace.cli.moments import duration_ms, group_place
+from headrace.cli.times import duration_ms, group_place
 
 GROUP_HELP: Final = """Look at consumer groups, and set them right.
 

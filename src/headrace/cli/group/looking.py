@@ -10,9 +10,9 @@ from rich.text import Text
 from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import connected, require_stream, stream_keys
 from headrace.cli.errors import CommandFailed
-from headrace.cli.moments import written
 from headrace.cli.showing import duration, lossless, number, raw, shown
 from headrace.cli.terminal import output_console
+from headrace.cli.times import written
 
 _UNBROKEN: Final = {"id", "added", "last delivered"}  # columns whose cells are whole, however narrow the terminal
 

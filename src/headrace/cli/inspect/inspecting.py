@@ -12,9 +12,9 @@ from headrace.cli.inspect.anatomy import Part, cut_listpack
 from headrace.cli.inspect.overview import Overview, StreamNode
 from headrace.cli.inspect.payload import cut_payload
 from headrace.cli.inspect.picture import draw_stream
-from headrace.cli.inspect.sources import Specimen, from_path, from_server
-from headrace.cli.moments import END, place
+from headrace.cli.inspect.sources import FoundStream, from_path, from_server
 from headrace.cli.showing import lossless, raw
+from headrace.cli.times import END, place
 from headrace.core.stream_id import StreamID
 
 
@@ -30,19 +30,19 @@ def run_inspect(
 ) -> None:
     """Draw one stream."""
     if file is not None:
-        specimen = from_path(file, None if key is None else raw(key), server.db or 0)
+        found = from_path(file, None if key is None else raw(key), server.db or 0)
     elif key is not None:
-        specimen = from_server(raw(key), server)
+        found = from_server(raw(key), server)
     else:
         raise typer.BadParameter("Name the stream, or the file that it is in with --file.", param_hint="KEY")
-    overview = Overview(specimen.stream)
+    overview = Overview(found.stream)
     chosen = _chosen_node(overview, node)
-    parts = _parts(specimen, chosen, payload=payload)
+    parts = _parts(found, chosen, payload=payload)
     if as_json:
-        print(json.dumps(_as_json(specimen, overview, chosen, parts, payload=payload)))  # noqa: T201
+        print(json.dumps(_as_json(found, overview, chosen, parts, payload=payload)))  # noqa: T201
     else:
         title = "the payload" if payload or chosen is None else f"the listpack of node {chosen.master}"
-        draw_stream(Console(highlight=False), specimen, overview, chosen, parts, title=title, everything=everything)
+        draw_stream(Console(highlight=False), found, overview, chosen, parts, title=title, everything=everything)
 
 
 def _chosen_node(overview: Overview, wanted: str | None) -> StreamNode | None:
@@ -58,18 +58,18 @@ def _chosen_node(overview: Overview, wanted: str | None) -> StreamNode | None:
     return next((node for node in reversed(overview.nodes) if node.master <= id), overview.nodes[0])
 
 
-def _parts(specimen: Specimen, chosen: StreamNode | None, *, payload: bool) -> list[Part]:
+def _parts(found: FoundStream, chosen: StreamNode | None, *, payload: bool) -> list[Part]:
     if payload:
-        return cut_payload(specimen.payload)
+        return cut_payload(found.payload)
     return [] if chosen is None else cut_listpack(chosen.listpack, chosen.master)
 
 
 def _as_json(
-    specimen: Specimen, overview: Overview, chosen: StreamNode | None, parts: list[Part], *, payload: bool
+    found: FoundStream, overview: Overview, chosen: StreamNode | None, parts: list[Part], *, payload: bool
 ) -> dict[str, Any]:
     return {
-        "stream": lossless(specimen.name),
-        "from": specimen.place,
+        "stream": lossless(found.name),
+        "from": found.place,
         **overview.as_json(),
         "drawn": "payload" if payload else None if chosen is None else str(chosen.master),
         "parts": [

@@ -19,10 +19,10 @@ from rich.text import Text
 
 from headrace.cli.inspect.anatomy import MASTER, Part
 from headrace.cli.inspect.overview import Overview, StreamNode
-from headrace.cli.inspect.sources import Specimen
+from headrace.cli.inspect.sources import FoundStream
 from headrace.cli.inspect.tree import draw_tree
-from headrace.cli.moments import written
 from headrace.cli.showing import number, plural, shown, size
+from headrace.cli.times import written
 from headrace.core.stream_id import StreamID
 
 HEAD_STYLE: Final = "bright_yellow"
@@ -62,7 +62,7 @@ _ENCODINGS: Final = {
 
 def draw_stream(
     console: Console,
-    specimen: Specimen,
+    found: FoundStream,
     overview: Overview,
     chosen: StreamNode | None,
     parts: Sequence[Part],
@@ -71,7 +71,7 @@ def draw_stream(
     everything: bool,
 ) -> None:
     """Draw all of it."""
-    _draw_counters(console, specimen, overview)
+    _draw_counters(console, found, overview)
     if overview.nodes:
         _heading(
             console,
@@ -96,9 +96,9 @@ def _heading(console: Console, name: str, more: str) -> None:
     console.print()
 
 
-def _draw_counters(console: Console, specimen: Specimen, overview: Overview) -> None:
+def _draw_counters(console: Console, found: FoundStream, overview: Overview) -> None:
     stream = overview.stream
-    console.print(Text.assemble((shown(specimen.name), "bold"), f", a stream {specimen.place}"), soft_wrap=True)
+    console.print(Text.assemble((shown(found.name), "bold"), f", a stream {found.place}"), soft_wrap=True)
     console.print()
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 2))
     table.add_column(style="dim")

@@ -22,7 +22,7 @@ _NAMED: Final = 8  # streams in a sentence
 
 
 @dataclass(frozen=True)
-class Specimen:
+class FoundStream:
     """A stream to look at; `payload` is None until somebody wants the one it would have."""
 
     name: bytes
@@ -36,7 +36,7 @@ class Specimen:
         return dump_stream(self.stream) if self.stored is None else self.stored
 
 
-def from_server(key: bytes, address: ServerAddress) -> Specimen:
+def from_server(key: bytes, address: ServerAddress) -> FoundStream:
     """Take a stream of a live server with DUMP."""
     from headrace.cli.connecting import connected, place_of, require_stream  # noqa: PLC0415 — files need no redis-py
 
@@ -48,7 +48,7 @@ def from_server(key: bytes, address: ServerAddress) -> Specimen:
         return _of_payload(key, f"on the server at {place_of(client)}", payload)
 
 
-def from_path(path: Path, key: bytes | None, db: int) -> Specimen:
+def from_path(path: Path, key: bytes | None, db: int) -> FoundStream:
     """Take a stream of a file or a directory; the only one it has, where none is named."""
     if not path.exists():
         raise CommandFailed(f"There is no file or directory {path}.")
@@ -81,7 +81,7 @@ def _streams_of_rdb(content: bytes, path: Path, db: int) -> dict[bytes, Stream]:
     }
 
 
-def _chosen(streams: dict[bytes, Stream], key: bytes | None, path: Path) -> Specimen:
+def _chosen(streams: dict[bytes, Stream], key: bytes | None, path: Path) -> FoundStream:
     named = ", ".join(shown(name) for name in sorted(streams)[:_NAMED]) + (", …" if len(streams) > _NAMED else "")
     if not streams:
         raise CommandFailed(f"There is no stream in {path}; another database may have some: --db.")
@@ -91,11 +91,11 @@ def _chosen(streams: dict[bytes, Stream], key: bytes | None, path: Path) -> Spec
         key = next(iter(streams))
     if key not in streams:
         raise CommandFailed(f"There is no stream {shown(key)} in {path}; it has {named}.")
-    return Specimen(key, f"in {path}", streams[key], None)
+    return FoundStream(key, f"in {path}", streams[key], None)
 
 
-def _of_payload(key: bytes, place: str, payload: bytes) -> Specimen:
+def _of_payload(key: bytes, place: str, payload: bytes) -> FoundStream:
     try:
-        return Specimen(key, place, restore_stream(payload), payload)
+        return FoundStream(key, place, restore_stream(payload), payload)
     except CorruptPayload as error:
         raise CommandFailed(f"{shown(key)}, {place}, is no stream that can be read: {error}.") from None

@@ -10,12 +10,12 @@ import redis
 
 from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import ask, connected, require_stream
-from headrace.cli.moments import END
 from headrace.cli.rows.fetching import as_pairs, fetch
 from headrace.cli.rows.row import Pairs
 from headrace.cli.showing import raw, shown
 from headrace.cli.tail.filters import Condition, conditions
 from headrace.cli.tail.formats import printer
+from headrace.cli.times import END
 from headrace.core.stream_id import StreamID
 
 _BLOCK_MS: Final = 1000  # so that Ctrl-C and a connection that is gone are noticed

@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from headrace.cli.moments import written
 from headrace.cli.rows.csv_rows import csv_line
 from headrace.cli.rows.json_lines import json_line
 from headrace.cli.rows.row import Pairs
 from headrace.cli.showing import lossless, raw, shown
+from headrace.cli.times import written
 
 Printer: TypeAlias = Callable[[bytes, bytes, Pairs], None]
 

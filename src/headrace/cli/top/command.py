@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.address import ServerAddress
 from headrace.cli.command import AsJson, declared
-from headrace.cli.moments import duration_ms
+from headrace.cli.times import duration_ms
 
 TOP_HELP: Final = """Watch the streams of a server: lengths, rates, groups, lag, pending entries, consumers.
 

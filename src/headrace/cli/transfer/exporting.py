@@ -12,7 +12,6 @@ import redis
 
 from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import connected, require_stream
-from headrace.cli.moments import BEGINNING, END
 from headrace.cli.rows.columns import Columns
 from headrace.cli.rows.csv_rows import csv_line
 from headrace.cli.rows.fetching import fetch
@@ -22,6 +21,7 @@ from headrace.cli.rows.parquet_rows import ParquetWriter, arrow
 from headrace.cli.rows.row import ID_COLUMN, Pairs
 from headrace.cli.showing import plural, raw, shown
 from headrace.cli.terminal import counted
+from headrace.cli.times import BEGINNING, END
 
 
 def run_export(

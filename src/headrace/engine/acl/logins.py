@@ -26,7 +26,7 @@ _UNIX_SOCKET: Final = "unix"
 
 
 @dataclass(slots=True)
-class _Place:
+class _Address:
     failures: int = 0
     failed_ms: int = 0
     free_ms: int = 0  # when the next login may be tried
@@ -50,7 +50,7 @@ class Logins:
     """The places from which logins failed of late."""
 
     def __init__(self) -> None:
-        self._places: dict[str, _Place] = {}  # the one that failed last is the last
+        self._places: dict[str, _Address] = {}  # the one that failed last is the last
 
     def __len__(self) -> int:
         """How many places are remembered."""
@@ -79,7 +79,7 @@ class Logins:
         name = place_of(address)
         place = self._places.pop(name, None)
         if place is None or now_ms - place.failed_ms > FORGOTTEN_MS:
-            place = _Place()
+            place = _Address()
         place.failures += 1
         place.failed_ms = now_ms
         self._places[name] = place

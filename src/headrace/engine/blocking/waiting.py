@@ -125,7 +125,7 @@ class WaitingRoom:
         return keys
 
     def wake_at(self, when_ms: int) -> None:
-        """Have the engine ring at a time, whoever waits; the last one asked for counts."""
+        """Have the engine run what is due at a time; the last one asked for counts."""
         if self._engine_timer is not None:
             self._chores.remove(self._engine_timer)
         self._engine_timer = self._chores.add(when_ms, self)

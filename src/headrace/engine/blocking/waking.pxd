@@ -1,4 +1,4 @@
 from headrace.engine.engine cimport Engine
 
 cpdef int serve_waiting(Engine engine) except -1
-cpdef int ring(Engine engine) except -1
+cpdef int run_due(Engine engine) except -1

@@ -2,7 +2,7 @@
 """Ending waits: clients whose key is ready run their command again, others are let go when their time is up.
 
     a command marks keys ready ─► serve_waiting    their clients, first come first served, run their command again
-    an alarm, a tick            ─► ring            deadlines, keys to look at again, the end of a pause, chores
+    an alarm, a tick            ─► run_due         deadlines, keys to look at again, the end of a pause, chores
     the disk has more           ─► disk_has_more   who waits for it looks again
     CLIENT UNBLOCK, a deadline  ─► release         no more waiting
 
@@ -80,10 +80,10 @@ def disk_has_more(engine: Engine) -> None:
         engine.flush_clients()
 
 
-cpdef int ring(Engine engine) except -1:
+cpdef int run_due(Engine engine) except -1:
     """Do what is due by now: deadlines of waiting clients, keys to look at again, the end of a pause, and chores."""
     if engine.busy is not None:
-        return 0                    # the end of that will ring
+        return 0                    # the end of that runs them
     engine.read_clocks()
     if (engine.paused_until or engine.postponed) and engine.steady_now_ms >= engine.paused_until:
         run_postponed(engine)

@@ -31,7 +31,7 @@ class LongRuns:
 
     def begin(self, client: Client, command: Command, argv: list[bytes]) -> None:
         """Run a command to its end, or until it pauses."""
-        LongRun(self, client, command, argv).go_on()
+        LongRun(self, client, command, argv).resume()
 
 
 class LongRun:
@@ -45,7 +45,7 @@ class LongRun:
         self._paused = False
         self._stack = greenlet(lambda: runs.engine.run_found(client, command, argv))
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Run up to the next pause, or to the end."""
         runs = self._runs
         runs.current = self
@@ -57,7 +57,7 @@ class LongRun:
             if not self._paused:
                 self._paused = True
                 runs.engine.begin_pause(self, self._client, self._argv)
-            runs.soon(self.go_on)
+            runs.soon(self.resume)
         elif self._paused:
             runs.engine.end_pause(self._client, self._written)
 
@@ -65,4 +65,4 @@ class LongRun:
         """Let the event loop have its turn; called by the command itself. It is still the same moment afterwards."""
         now_ms = self._runs.engine.now_ms
         self._stack.parent.switch()
-        self._runs.engine.go_on_at(now_ms)
+        self._runs.engine.resume_at(now_ms)

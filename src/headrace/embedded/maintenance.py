@@ -24,7 +24,7 @@ _FREEING_S: Final = 1.0  # how long at least between two attempts to give memory
 _log = logging.getLogger("headrace")
 
 
-class Keeper:
+class Maintenance:
     """See the module."""
 
     def __init__(self, host: Host) -> None:
@@ -75,7 +75,7 @@ class Keeper:
             except DatabaseClosed:
                 return
             except Exception:  # noqa: BLE001 — told, and the next turn may go well
-                _log.exception("The keeper of a database met an error of ours: please report this.")
+                _log.exception("The maintenance thread of a database met an error of ours: please report this.")
 
     def _patience_ms(self, next_tick: float) -> float:
         """How long nothing will be due."""

@@ -25,7 +25,7 @@ _IN_ONE_RUN: Final = 1000  # rows that are added without letting another thread 
 Request = list[bytes]
 
 
-class Caller:
+class LocalClient:
     """What streams, groups and consumers use of a host."""
 
     def __init__(self, host: Host) -> None:

@@ -1,4 +1,4 @@
-"""Durations, moments and places in a stream, as people type them.
+"""Durations, times and places in a stream, as people type them.
 
 duration   90   90s   1m   1h30m   500ms   2d            a bare number counts seconds
 place      1526919030474-55   1526919030474              an ID, or the milliseconds of one

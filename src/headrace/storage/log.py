@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Notes(Protocol):
+class Log(Protocol):
     """Takes sentences for an operator."""
 
     def notice(self, text: str) -> None:
