@@ -79,7 +79,7 @@ def main(port: int, seconds: float, shares: list[int]) -> None:
         }
         print(json.dumps(told), flush=True)  # noqa: T201  (to the demo)
 
-    end_with_parent(asked=tell)
+    end_with_parent(asked=report)
     with ThreadPoolExecutor(len(devices)) as threads:
         for sending in [
             threads.submit(device.send_all, share, seconds) for device, share in zip(devices, shares, strict=True)
