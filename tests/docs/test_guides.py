@@ -33,6 +33,11 @@ def test_every_block_prints_what_the_page_shows(
         run.close()
 
 
+def test_no_page_is_skipped_because_of_a_test_that_only_reads_it() -> None:
+    for page in PAGES:
+        assert not (why_not_run(page) or "").startswith("tests/docs/"), page.name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_files_of_ours_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)|<img[^>]* src=\"([^\"]+)\"", page.read_text()):
