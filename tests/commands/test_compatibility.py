@@ -14,7 +14,10 @@ from headrace.engine.command import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 ORACLE = (7, 0)
-SPELT_OTHERWISE = {("client|kill", "YES"), ("client|kill", "NO"), ("client|pause", "2.9.50")}
+SPELT_OTHERWISE = {
+    *(("bitop", operation) for operation in ("AND", "OR", "XOR", "NOT")),
+    *(("client|kill", "YES"), ("client|kill", "NO"), ("client|pause", "2.9.50")),
+}
 
 
 def ours() -> dict[str, Command]:

@@ -46,6 +46,7 @@ VALUES = {
     "cursor": "0",
     "db": "1",
     "destination": "{k}other",
+    "destkey": "{k}other",
     "destination-db": "1",
     "end": "+",
     "event": "command",
@@ -91,6 +92,7 @@ RANKS = {"start": "0", "stop": "1", "end": "1"}
 LEXICAL = {"min": "-", "max": "+"}
 OF_COMMAND = {
     **dict.fromkeys(("lrange", "ltrim", "zrange", "zrevrange", "zremrangebyrank", "getrange", "substr"), RANKS),
+    **dict.fromkeys(("bitcount", "bitpos"), RANKS),
     **dict.fromkeys(("zrangebylex", "zrevrangebylex", "zlexcount", "zremrangebylex"), LEXICAL),
     "zrangestore": {"min": "0", "max": "1", "destination": "{k}other"},
     "acl|dryrun": {"command": "ping"},

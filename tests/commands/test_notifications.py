@@ -102,7 +102,7 @@ def test_random_commands_on_companions_cause_the_events_of_redis(both: tuple[Lis
         seen |= {text for channel, text in found if "__keyspace@" in channel}
     assert seen >= {
         *("$set", "$expire", "$del", "$persist", "$incrby", "$incrbyfloat", "$append", "$setrange", "$new", "$keymiss"),
-        *("$lpush", "$rpush", "$lpop", "$rpop", "$linsert", "$lset", "$lrem", "$ltrim"),
+        *("$setbit", "$lpush", "$rpush", "$lpop", "$rpop", "$linsert", "$lset", "$lrem", "$ltrim"),
         *("$sadd", "$srem", "$spop", "$sinterstore", "$sunionstore", "$sdiffstore"),
         *("$zadd", "$zincr", "$zrem", "$zpopmin", "$zpopmax", "$zremrangebyrank", "$zremrangebyscore"),
         *("$zunionstore", "$zinterstore", "$zdiffstore", "$zrangestore"),

@@ -34,7 +34,8 @@ READS = {
 
 FAMILIES = (
     b"set get mget mset msetnx setnx setex psetex getset getdel getex append strlen incr decr incrby decrby "
-    b"incrbyfloat setrange getrange substr lpush rpush lpushx rpushx lpop rpop lrange lindex linsert lrem lset "
+    b"incrbyfloat setrange getrange substr getbit setbit bitcount bitpos bitop "
+    b"lpush rpush lpushx rpushx lpop rpop lrange lindex linsert lrem lset "
     b"ltrim llen lpos lmove rpoplpush lmpop blpop brpop blmove brpoplpush blmpop sadd srem smembers sismember "
     b"smismember scard spop srandmember smove sscan sunion sinter sdiff sunionstore sinterstore sdiffstore "
     b"sintercard zadd zrange zrevrange zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex zrangestore "
@@ -51,7 +52,7 @@ FAMILIES = (
 class CompanionEpisode(Episode):
     """Commands of one client on strings, lists, sets, sorted sets and hashes."""
 
-    commands = 1000
+    commands = 1200
 
     def __init__(self, seed: int, headrace_port: int, redis_port: int, stack: ExitStack) -> None:
         super().__init__(seed, CompanionCommands(seed))

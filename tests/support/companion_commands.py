@@ -106,6 +106,7 @@ JUNK = (
         b"LIMIT",
     ),
     *(b"BYSCORE", b"BYLEX", b"REV", b"WITHSCORES", b"WITHVALUES", b"WEIGHTS", b"AGGREGATE", b"SUM", b"MAX", b"MIN"),
+    *(b"BIT", b"BYTE", b"AND", b"NOT"),
     *(b"LEFT", b"RIGHT", b"BEFORE", b"AFTER", b"RANK", b"MAXLEN", b"t1", b"l1", b"s1", b"z1", b"h1", b"missing"),
 )
 
@@ -117,6 +118,7 @@ class CompanionCommands:
         self.random = random.Random(seed)
         self._families: tuple[Sequence[Callable[[], Command]], ...] = (
             (self._set, self._set, self._get, self._string_many, self._count, self._count, self._bytes, self._bytes),
+            (self._bit, self._bit_range, self._bitop),
             (self._push, self._push, self._push, self._pop, self._list_read, self._list_change, self._list_move),
             (
                 self._sadd,
@@ -144,7 +146,7 @@ class CompanionCommands:
 
     def valid(self) -> Command:
         """Write a command as it should be, in any mixture of cases."""
-        (family,) = self.random.choices(self._families, (5, 5, 5, 9, 5, 2))
+        (family,) = self.random.choices(self._families, (5, 3, 5, 5, 9, 5, 2))
         name, *words = self._pick(family)()
         return [self._pick((name, name, name.lower(), name.title())), *words]
 
@@ -285,6 +287,24 @@ class CompanionCommands:
                 [self._pick((b"GETRANGE", b"SUBSTR")), key, self._pick(INTEGERS), self._pick(INTEGERS)],
             )
         )
+
+    def _bit(self) -> Command:
+        key = self._key_of(b"t")
+        offset = self._pick((*NUMBERS, b"7", b"8", b"63", b"570", b"4294967296", b"9223372036854775807"))
+        if self.random.random() < 0.3:
+            return [b"GETBIT", key, offset]
+        return [b"SETBIT", key, offset, self._pick((b"0", b"1", b"1", b"0", b"1", b"2"))]
+
+    def _bit_range(self) -> Command:
+        key, ends = self._key_of(b"t"), [self._pick(INTEGERS), self._pick(INTEGERS)]
+        unit = self._maybe(0.6, self._pick((b"BIT", b"BYTE", b"bit", b"byte")))
+        if self.random.random() < 0.5:
+            return [b"BITCOUNT", key, *self._pick(([], [*ends, *unit], [*ends, *unit]))]
+        return [b"BITPOS", key, self._pick((b"0", b"1")), *self._pick(([], ends[:1], [*ends, *unit], [*ends, *unit]))]
+
+    def _bitop(self) -> Command:
+        operation = self._pick((b"AND", b"OR", b"XOR", b"NOT", b"xor"))
+        return [b"BITOP", operation, self._key_of(b"t"), *self._keys_of(b"t", 1 if operation == b"NOT" else 3)]
 
     # --- lists -------------------------------------------------------------------------------------------------
 
@@ -548,7 +568,8 @@ class CompanionCommands:
         keys = [self._key_of(kind), self._key_of(kind)]
         return self._pick(
             (
-                [self._pick((b"TYPE", b"PTTL", b"PERSIST", b"EXISTS")), keys[0]],
+                [self._pick((b"TYPE", b"PTTL", b"EXISTS")), keys[0]],
+                [b"PERSIST", keys[0]],
                 [b"PEXPIRE", keys[0], b"%d" % HOUR_MS],
                 [b"RENAME", *keys],
                 [b"COPY", *keys, *self._maybe(0.7, b"REPLACE")],

@@ -83,10 +83,22 @@ def overwrite(call: Call, key: bytes, value: Any, event: bytes, *, keep_ttl: boo
     note_change(call, key, _EVENT_CLASSES[type(value)], event)
 
 
-def store_result(call: Call, key: bytes, result: Sized) -> None:
-    """Give a key what a command found, whatever it held before, and reply how much; for nothing there is no key."""
+def change_string(call: Call, key: bytes, text: bytes, event: bytes) -> None:
+    """Give a key another string than it has, or its first; it lives as long as it was to live."""
+    if key in call.db.values:
+        call.db.put(key, text)
+    else:
+        call.create(key, text)
+    note_change(call, key, Event.STRING, event)
+
+
+def store_result(call: Call, key: bytes, result: Sized, event: bytes | None = None) -> None:
+    """Give a key what a command found, whatever it held before, and reply how much; for nothing there is no key.
+
+    The event has the name of the command unless another is given.
+    """
     if result:
-        overwrite(call, key, result, call.command.name)
+        overwrite(call, key, result, event or call.command.name)
     elif key in call.db.values and call.delete(key):
         call.notify(Event.GENERIC, b"del", key)
         call.changed()

@@ -22,6 +22,7 @@ KEYS: Final = {
     "stream": (b"s1", b"s1", b"s1", b"s2", b"s2", b"s3"),
     "headrace": (b"s1", b"s1", b"s2"),
     "string": (b"t1", b"t2", b"t3"),
+    "bitmap": (b"t1", b"t2", b"t3"),
     "list": (b"l1", b"l2"),
     "set": (b"e1", b"e2"),
     "sorted-set": (b"z1", b"z2"),
@@ -178,7 +179,7 @@ def _of(*choices: bytes) -> Values:
 
 _NUMBER: Final = _of(*NUMBERS)
 _VALUES: Final[dict[str, Values]] = {
-    **dict.fromkeys(("key", "newkey", "source", "destination"), lambda writer: writer.key()),
+    **dict.fromkeys(("key", "newkey", "source", "destination", "destkey"), lambda writer: writer.key()),
     **dict.fromkeys(("field", "member", "element", "pivot"), _of(*MEMBERS)),
     **dict.fromkeys(("value", "text"), lambda writer: writer.text()),
     **dict.fromkeys(("count", "limit", "rank", "offset", "len", "increment", "decrement", "entries-read"), _NUMBER),
@@ -377,6 +378,7 @@ _SPECIAL: Final[dict[bytes, Callable[[AnyCommand], Line]]] = {
     b"headrace|link": _link,
     b"restore": _restore,
     b"set": _set,
+    b"setbit": lambda writer: [writer.key(), writer.pick(b"0", b"7", b"8", b"77", b"999"), writer.pick(b"0", b"1")],
     b"zrangestore": _zrangestore,
     b"lmove": _ended,
     b"blmove": lambda writer: [*_ended(writer), b"0.1"],

@@ -1,6 +1,7 @@
 """Commands on the values beside streams: strings, lists, sets, hashes and sorted sets."""
 
 from headrace.commands.collections import (
+    bits,
     common_subsequence,
     hashes,
     list_moves,
@@ -17,6 +18,7 @@ from headrace.commands.collections import (
 )
 
 __all__ = [
+    "bits",
     "common_subsequence",
     "hashes",
     "list_moves",

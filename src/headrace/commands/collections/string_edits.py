@@ -7,24 +7,14 @@ from typing import Final
 
 from headrace.commands.arguments import add_floats, read_increment
 from headrace.commands.declaration.table import FIRST, command
-from headrace.commands.held import note_change, string_at
+from headrace.commands.held import change_string, string_at
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import CommandError
-from headrace.engine.pubsub.notifications import Event
 
 _TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 
 _COUNT: Final = Flag.WRITE | Flag.DENY_OOM | Flag.FAST
-
-
-def _put(call: Call, key: bytes, text: bytes, event: bytes) -> None:
-    """Give a key another string than it has, or its first."""
-    if key in call.db.values:
-        call.db.put(key, text)
-    else:
-        call.create(key, text)
-    note_change(call, key, Event.STRING, event)
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------
@@ -37,7 +27,7 @@ def incrbyfloat(call: Call) -> None:
     held = string_at(call, key)
     increment = read_increment(text)
     sum_text = add_floats(held if held is not None else b"0", increment)
-    _put(call, key, sum_text, b"incrbyfloat")
+    change_string(call, key, sum_text, b"incrbyfloat")
     call.emit([b"SET", key, sum_text, b"KEEPTTL"])
     call.reply.bulk(sum_text)
 
@@ -58,7 +48,7 @@ def append(call: Call) -> None:
     if held is not None:
         _refuse_too_long(call, len(held) + len(added))
         added = held + added
-    _put(call, key, added, b"append")
+    change_string(call, key, added, b"append")
     call.reply.integer(len(added))
 
 
@@ -86,7 +76,7 @@ def setrange(call: Call) -> None:
     if written:
         _refuse_too_long(call, offset + len(written))
         held = held[:offset].ljust(offset, b"\0") + written + held[offset + len(written) :]
-        _put(call, key, held, b"setrange")
+        change_string(call, key, held, b"setrange")
     call.reply.integer(len(held))
 
 

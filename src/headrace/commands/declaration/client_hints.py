@@ -24,6 +24,7 @@ NOT_KEY: Final = ("not_key",)  # what only looks like one, so that a cluster sen
 # One for all keys of the command, or one for each. Others: SHOWN where the command reads, CHANGED where it writes.
 _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"append": (_ADDED_TO,),
+    b"bitop": (_OVERWRITTEN, _SHOWN),
     b"blmove": (_TAKEN_AND_SHOWN, _ADDED_TO),
     b"blmpop": (_TAKEN_AND_SHOWN,),
     b"blpop": (_TAKEN_AND_SHOWN,),
@@ -84,6 +85,7 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"scard": (_UNREAD,),
     b"sdiffstore": (_OVERWRITTEN, _SHOWN),
     b"set": (("RW", "access", "update", "variable_flags"),),
+    b"setbit": (_CHANGED_AND_SHOWN,),
     b"setex": (_OVERWRITTEN,),
     b"setnx": (_NEWLY_WRITTEN,),
     b"sinterstore": (_CHANGED, _SHOWN),

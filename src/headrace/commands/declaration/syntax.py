@@ -18,13 +18,13 @@ _TOKEN: Final = re.compile(r"[A-Z][A-Z0-9-]*|[=~*$]")
 
 _SIGNS: Final = {"=": "equal", "~": "approximately", "*": "auto-id", "$": "last-id"}
 
-_KEYS: Final = frozenset({"key", "newkey", "source", "destination"})
+_KEYS: Final = frozenset({"key", "newkey", "source", "destination", "destkey"})
 _INTEGERS: Final = frozenset(
     {
-        "bytes", "client-id", "count", "cursor", "db", "decrement", "destination-db", "entries-added", "entries-read",
-        "frequency", "increment", "index", "index1", "index2", "len", "limit", "milliseconds", "min-idle-time", "ms",
-        "num-matches", "numids", "numkeys", "numreplicas", "offset", "port", "protover", "rank", "samples", "seconds",
-        "timeout", "ttl",
+        "bit", "bytes", "client-id", "count", "cursor", "db", "decrement", "destination-db", "entries-added",
+        "entries-read", "frequency", "increment", "index", "index1", "index2", "len", "limit", "milliseconds",
+        "min-idle-time", "ms", "num-matches", "numids", "numkeys", "numreplicas", "offset", "port", "protover", "rank",
+        "samples", "seconds", "timeout", "ttl",
     }
 )  # fmt: skip
 _TIMES: Final = frozenset({"unix-ms", "unix-time-milliseconds", "unix-time-seconds"})

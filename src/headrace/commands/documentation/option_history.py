@@ -6,6 +6,7 @@ with this by the tests; what came later is from the release notes of Redis.
 
 from typing import Final
 
+_BIT_RANGE: Final = dict.fromkeys(("BYTE", "BIT"), "7.0.0")
 _EXPIRE: Final = dict.fromkeys(("NX", "XX", "GT", "LT"), "7.0.0")
 _FLUSH: Final = {"ASYNC": "4.0.0", "SYNC": "6.2.0"}
 _POLICIES: Final = dict.fromkeys(("KEEPREF", "DELREF", "ACKED"), "8.2.0")
@@ -14,6 +15,9 @@ _TRIMMING: Final = {"MINID": "6.2.0", "LIMIT": "6.2.0", **_POLICIES}
 
 OPTIONS_SINCE: Final[dict[str, dict[str, str]]] = {
     "bgsave": {"SCHEDULE": "3.2.2"},
+    "bitcount": _BIT_RANGE,
+    "bitop": dict.fromkeys(("DIFF", "DIFF1", "ANDOR", "ONE"), "8.2.0"),
+    "bitpos": _BIT_RANGE,
     "client|kill": {
         **dict.fromkeys(("ID", "TYPE", "ADDR", "SKIPME", "NORMAL", "PUBSUB", "YES", "NO"), "2.8.12"),
         "MASTER": "3.2.0",
@@ -74,7 +78,7 @@ FORMS_SINCE: Final[dict[str, dict[str, str]]] = {
 
 # Commands of redis-server 7.0 that Headrace does not have, by what they are for.
 NOT_HERE: Final[dict[str, str]] = {
-    "bits": "bitcount bitfield bitfield_ro bitop bitpos getbit setbit",
+    "bits as integers": "bitfield bitfield_ro",
     "places on a map": (
         "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch "
         "geosearchstore"

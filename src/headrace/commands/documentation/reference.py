@@ -13,6 +13,7 @@ TITLES: Final = {
     "headrace": "Packed streams",
     "generic": "Keys",
     "string": "Strings",
+    "bitmap": "Bits",
     "list": "Lists",
     "set": "Sets",
     "sorted-set": "Sorted sets",

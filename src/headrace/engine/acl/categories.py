@@ -16,6 +16,7 @@ _FLAG_CATEGORY: Final = (
     (Flag.PUBSUB, "pubsub"),
 )
 _GROUP_CATEGORY: Final = {
+    "bitmap": "bitmap",
     "connection": "connection",
     "generic": "keyspace",
     "hash": "hash",
