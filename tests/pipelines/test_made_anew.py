@@ -86,19 +86,19 @@ def lake(spark: SparkSession, headrace_server: redis.Redis, tmp_path: Path) -> L
 def test_what_was_deleted_unread_is_an_error_and_then_counted_for_ever(
     lake: Lake, headrace_server: redis.Redis
 ) -> None:
-    lake.put(range(10))
+    lake.put(range(200))  # in so many batches that some are left when the run is cut off
 
     def cut_off(_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         lake.run(max_entries=4, watch=cut_off)
-    lost = 10 - len(lake.numbers())
+    lost = 200 - len(lake.numbers())
     assert lost > 0, "the run was cut off after its first batch"
     headrace_server.delete("s")
     audit = lake.audit()
     assert (audit.equal, audit.lost) == (False, {"s": lost})
-    lake.put(range(10, 15))
+    lake.put(range(200, 205))
     with pytest.raises(PipelineError, match=r"entries were deleted with stream 's' after .* before the query had read"):
         lake.run()
     done = lake.run(fail_on_data_loss=False)

@@ -43,13 +43,13 @@ def test_timeouts_end_though_the_clock_was_set(server: ServerProcess, step: Path
         await_blocked(server, 1)
         step.write_text(str(step_ms))
         assert before.reply() == b"*-1\r\n"
-        assert time.monotonic() - began >= 0.5
+        assert time.monotonic() - began >= 0.49  # the server counts milliseconds
         began = time.monotonic()
         later.send(b"BLPOP l 0.3".split())
         await_blocked(server, 1)
         step.write_text("0")
         assert later.reply() == b"*-1\r\n"
-        assert time.monotonic() - began >= 0.3
+        assert time.monotonic() - began >= 0.29
 
 
 def test_an_idle_client_is_closed_after_its_time_and_not_when_the_clock_is_set(
