@@ -380,7 +380,7 @@ cdef class Group:
         cdef Record *record
         cdef tuple entry
         cdef list entries = []
-        # What is taken goes behind all of its time: before records whose time, for a clock that jumped, is still to
+        # What is taken goes behind all of its time: before records whose time, by a clock that jumped, is still to
         # come. So it is the first one taken that ends the walk, not the last there was.
         while slot != NO_SLOT and slot != first_taken and (count == 0 or len(entries) < count):
             record = self.pending.slab.at(slot)

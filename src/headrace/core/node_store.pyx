@@ -166,8 +166,8 @@ cdef class NodeStore:
     cdef int detach_front(self, uint64_t count, size_t size) except -1:
         """Free the first nodes, where they are far more than those that stay.
 
-        Those that stay are put into a new tree. The old one is freed as a whole when whoever takes `dropped` lets go
-        of it. Of 10,000 nodes, 9,990 go in 2.4 ms; one by one that took 4.2.
+        Those that stay are put into a new tree. The old one is freed as a whole when the caller lets
+        go of `dropped`. Of 10,000 nodes, 9,990 go in 2.4 ms; one by one that took 4.2.
         """
         cdef DroppedNodes dropped = DroppedNodes()
         cdef Rax rest = dropped.nodes

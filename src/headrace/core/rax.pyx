@@ -16,9 +16,9 @@ The head is a node too, so an empty tree has one. rax_node.pxd draws the bytes o
 from key to key.
 
 What stays true between two calls: a leaf is a key, unless it is the head of an empty tree; and below a single-child
-node there is no keyless single-child node, for the two would be one compressed node (apart from a run too long for the
-29 bits, and from a chain that a removal found no memory to merge). So the shape follows from the keys alone, and
-for keys of one length, such as stream IDs, the node count is that of Redis up to 8.8.
+node there is no keyless single-child node, because the two would be one compressed node (apart from a run too
+long for the 29 bits, and from a chain that a removal found no memory to merge). So the shape follows from the keys
+alone, and for keys of one length, such as stream IDs, the node count is that of Redis up to 8.8.
 
 No call recurses, whatever the depth. Not thread-safe. An insertion either succeeds or raises MemoryError and changes
 nothing: it allocates all it needs first. A removal never fails.

@@ -41,7 +41,7 @@ cdef class References:
 
 
 cdef class TrimRecord:
-    """What a trim that looks at entries has done, for those who cannot repeat it by its policy."""
+    """What a trim that looks at entries has done, for servers that cannot repeat it by its policy."""
 
     cdef list removed           # with ACKED: the IDs of the entries that went
     cdef list dropped           # with DELREF: (group, ID) of the pending records that went with theirs

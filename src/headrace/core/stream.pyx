@@ -4,7 +4,7 @@
            ── groups ─────► name ─► Group ── pending list, consumers
            ── producers ──► producer ─► idempotent ID ─► entry
 
-What needs both entries and groups is here: deleting with regard to who still refers to an entry, and trimming.
+What needs both entries and groups is here: deleting with regard to groups that still refer to an entry, and trimming.
 An entry is referred to by a group that has it pending, and by a group that has yet to be given it.
 
 An empty stream is a stream: its last ID and its groups live on. Times are Unix milliseconds and come in as arguments.

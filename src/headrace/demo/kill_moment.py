@@ -28,7 +28,7 @@ def stop_with_answers_owed(server: int, directory: Path, acknowledged: Callable[
     """Stop the server's process with answers owed, and return for how many messages.
 
     `directory` has the server's append-only files; `acknowledged` asks the devices, who have so many messages in all.
-    0: it was not to be had, for they were through with them, and the server is stopped all the same.
+    0: it was not to be had, because they had sent all of them, and the server is stopped all the same.
     """
     owed = 0
     for _ in range(_TRIES):

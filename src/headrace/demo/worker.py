@@ -3,8 +3,8 @@
     XREADGROUP GROUP workers worker-1 COUNT 100 BLOCK 500 CLAIM 2000 STREAMS devmsg >
 
 gives what another worker has left in hand for two seconds, then what is new. The effect of processing a message and its
-acknowledgement are one step on the server, a script: only who takes a message off the pending list writes the
-result. Two workers may have the same message in hand, and a worker may ask twice because the server died before it
+acknowledgement are one step on the server, a script: only the worker that takes a message off the pending list writes
+the result. Two workers may have the same message in hand, and a worker may ask twice because the server died before it
 answered; there is one result.
 """
 

@@ -1,5 +1,5 @@
 # cython: nonecheck=True
-"""Adding rows to a stream without making a request of each: XADD for those who have Python values at hand.
+"""Adding rows to a stream without making a request of each: XADD for programs that have Python values at hand.
 
     rows (dicts) ─► encode: one buffer of text, one span a name or value ─► engine.run ─► append_entry, for every row
 
@@ -47,7 +47,7 @@ cdef extern from "Python.h":
 
 @cython.final
 cdef class Appender:
-    """See the module. Used by whoever holds the host's lock."""
+    """See the module. Used only by the thread that holds the host's lock."""
 
     def __init__(self, host: Host, connection: LocalConnection):
         self.host = host

@@ -1,4 +1,4 @@
-"""Messages as columns, for those who compute with them.
+"""Messages as columns, for programs that compute with them.
 
     id        '1526919030474-55'                     text, as everywhere else
     time      2018-05-21 16:10:30.474 UTC            when it was added, by its ID

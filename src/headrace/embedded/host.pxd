@@ -19,7 +19,7 @@ cdef class Host:
     cdef PyThread_type_lock lock
     cdef unsigned long owner            # the thread that holds the lock; 0: none
     cdef readonly State state
-    cdef bint commit_due                # effects were taken that nobody brings out yet
+    cdef bint commit_due                # effects were taken that are not committed yet
     cdef bint interrupt_due             # Ctrl-C came while its thread was inside
     cdef list later                     # functions to call before the lock is given back
     cdef readonly Limits limits         # of its sessions

@@ -1,11 +1,11 @@
 # cython: nonecheck=True
-"""An engine in this process, and who may touch it when.
+"""An engine in this process, and which thread may use it when.
 
     any thread ─► enter ─► run commands ─► settle: replies, what waits, one commit ─► exit
     the maintenance thread ─► turn:  what the disk has taken, alarms, the chores of ten times a second
 
-There is one lock, and whoever holds it owns the engine. To hand each command to a thread that owns it for good would
-cost 24 µs for the way there and back (two cores, Python 3.11), where the lock costs less than 0.1.
+There is one lock, and the thread that holds it owns the engine. To hand each command to a thread that always owns it
+would cost 24 µs for the way there and back (two cores, Python 3.11), where the lock costs less than 0.1.
 
 Effects are committed when the lock is given back. Under `always` the journal's own thread writes and syncs them, and
 what other threads do meanwhile is covered by the next sync: group commit, as on the server. A thread waits for the sync
@@ -15,7 +15,7 @@ A process that was forked has a copy of the engine that must not write; its stat
 
 Ctrl-C waits until its thread is outside (see `headrace.embedded.interrupts`). Another exception that arrives in the
 middle of a command, from a signal handler of the program's own, leaves memory with half of what the command does. Then
-the database is broken: nobody enters again, and whoever opens the directory anew finds all that was acknowledged.
+the database is broken: no thread enters again. A program that opens the directory anew finds all that was acknowledged.
 """
 
 cimport cython
@@ -114,7 +114,7 @@ cdef class Host:
                 return 0
 
     cdef int interrupted(self) except -1:
-        """An exception that is not the engine's went through it: nobody knows what it has done by half.
+        """An exception that is not the engine's went through it: a command may be half done.
 
         The effects of commands that were over go to disk, and their replies to whom they belong; then it is the end.
         """
@@ -137,7 +137,7 @@ cdef class Host:
         return True
 
     def refusal(self) -> DatabaseClosed:
-        """Say why nobody can enter."""
+        """Say why no thread can enter."""
         if self.state == FORKED:
             return DatabaseClosed("this process was forked from the one that has the database open, and cannot use it: "
                                   "open another here, or let the parent do the work")
@@ -161,7 +161,7 @@ cdef class Host:
             self.wake()
 
     def soon(self, callback) -> None:
-        """Call a function before the lock is given back; only who holds it asks for that."""
+        """Call a function before the lock is given back; only the thread that holds it asks for that."""
         self.later.append(callback)
 
     # --- what others do inside ---------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ cdef class Host:
             self.exit()
 
     def close(self, finish) -> None:
-        """Let nobody in any more; `finish` is called while nobody is, and told whether memory is sound."""
+        """Let no thread in any more; `finish` is called while none is, and told whether memory is sound."""
         cdef bint sound
         if self.state != OPEN and self.state != BROKEN:
             return

@@ -149,7 +149,7 @@ class LocalClient:
                         await self.acall(*_request(key, row))
                 count += len(run)
                 await asyncio.sleep(0)
-        except GeneratorExit:  # the event loop is gone: nobody can wait any more
+        except GeneratorExit:  # the event loop is gone: no coroutine can wait any more
             if ticket is not None:
                 ticket.leave()
             ticket = None
@@ -193,7 +193,7 @@ async def _arrival(connection: LocalConnection) -> None:
             arrived.set_result(None)
 
     def listen() -> None:
-        with suppress(RuntimeError):  # the event loop was closed: nobody waits any more
+        with suppress(RuntimeError):  # the event loop was closed: no coroutine waits any more
             loop.call_soon_threadsafe(tell)
 
     connection.listener = listen

@@ -1,4 +1,4 @@
-"""The thread that keeps time for an engine which nobody else's thread belongs to.
+"""The thread that keeps time for an engine in process, which has no event loop.
 
     disk       what the journal's worker has written and synced: replies that waited for it are delivered
     alarms     the deadlines of blocked readers, the end of a pause

@@ -98,7 +98,7 @@ def _lock(directory: DataDirectory) -> None:
 
 
 def _finish(host: Host, *, sound: bool) -> None:
-    """Leave the directory; who has asked for save points, and did not have append-only files, gets a last one."""
+    """Leave the directory; with save points and without append-only files, a last snapshot is written."""
     store = host.store
     if store is None:
         return

@@ -53,7 +53,7 @@ class EngineWriter:
 
     def _listen(self) -> None:
         if not self._writing:
-            with suppress(RuntimeError):  # the event loop was closed: nobody waits any more
+            with suppress(RuntimeError):  # the event loop was closed: no coroutine waits any more
                 self._loop.call_soon_threadsafe(self._read)
 
     def _read(self) -> None:

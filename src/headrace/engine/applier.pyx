@@ -5,7 +5,7 @@ It runs commands as one client that is refused nothing and decides nothing: limi
 when the effects came to be. What it does is not an effect again, does not count in the statistics, and its replies go
 nowhere. It follows SELECT and MULTI … EXEC as that client would.
 
-The engine serves others between two runs, unless whoever applies has told it that data is loading. The time at which
+The engine serves clients between two runs, unless it was told that data is loading. The time at which
 effects are applied, for the few of Redis's that tell of none, is given to the applier: it reads no clock.
 """
 

@@ -3,7 +3,7 @@
 
     arguments    value, stream, integer                          a key's value by the place of the key, a number
     the data     create, delete                                  a key that comes or goes
-    what it did  changed, touch, notify, signal                  for snapshots, WATCH, events, those who wait
+    what it did  changed, touch, notify, signal                  for snapshots, WATCH, events, waiting clients
     effects      emit, emit_nothing                              else the command itself is the effect
     the reply    reply, or block                                 now, or when a key is ready
 """
@@ -58,7 +58,7 @@ cdef class Call:
         return 0
 
     cpdef int signal(self, bytes key) except -1:
-        """Let those who wait for the key look at it when this command is over."""
+        """Let the clients that wait for the key look at it when this command is over."""
         return self.engine.signal_key(self.db, key)
 
     cpdef int create(self, bytes key, object value) except -1:

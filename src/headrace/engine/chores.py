@@ -6,9 +6,9 @@
 
 Nothing looks at what is not due: to have a million keys that expire tomorrow, or ten thousand clients that wait, costs
 a tick nothing. A chore does so much at once as no client minds waiting for, and has its next turn not before
-`PAUSE_MS` are over; a key that expires earlier is found by whoever asks for it.
+`PAUSE_MS` are over; a key that expires earlier is found when it is asked for.
 
-All times here are of the steady clock (`engine.steady_ms`), which nobody can set. What is due in Unix time is planned
+All times here are of the steady clock (`engine.steady_ms`), which cannot be set. What is due in Unix time is planned
 with the difference of both clocks, and planned again when that has grown.
 
 The host is told through `set_alarm` when something is due, and calls `blocking.waking.run_due` then.
@@ -55,7 +55,7 @@ class Chores:
         return targets
 
     def register(self, run: Callable[[], int | None], *, in_unix_time: bool) -> "Chore":
-        """Make a chore. `run` does what is due, and returns when it is due again, by its clock; None: who knows."""
+        """Make a chore. `run` does what is due, and returns when it is due again, by its clock; None: not known."""
         chore = Chore(self, run, in_unix_time=in_unix_time)
         if in_unix_time:
             self._in_unix_time.append(chore)

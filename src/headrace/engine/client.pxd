@@ -34,7 +34,7 @@ cdef class Client:
     cdef public bytes library_name
     cdef public bytes library_version
     cdef public bint authenticated
-    cdef public object user             # `headrace.engine.acl.rules.User`; None: nobody who could be refused
+    cdef public object user             # `headrace.engine.acl.rules.User`; None: a client that is refused nothing
     cdef public bint guarded            # not every command is for it: the engine asks for each
     cdef public object snapshot_request     # what REPLCONF said of the snapshot that SYNC will ask for; None: nothing
     cdef public bint subscribed         # listens to something

@@ -43,7 +43,7 @@ cdef class Client:
         return self.address.startswith((b"127.", b"[::1]", b"::1", b"/")) or not self.address
 
     cpdef int update_guard(self) except -1:
-        """Follow a change of what the client may do, so that who may do everything is asked one question only."""
+        """Follow a change of what the client may do, so that a user who may do everything costs one check only."""
         self.guarded = not self.authenticated or self.subscribed or not self.user.unlimited
         return 0
 

@@ -1,5 +1,5 @@
 # cython: nonecheck=True
-"""The effect log: what was done to the data, in order, encoded once and handed to all who keep or repeat it.
+"""The effect log: what was done to the data, in order, encoded once and handed to all that keep or repeat it.
 
     command ─► add, add … ─► settle: one unit of bytes ─► every subscriber (the journal, replicas)
 
@@ -118,7 +118,7 @@ cdef class EffectLog:
         try:
             self.encode()
         except MemoryError:
-            self.selected = -1          # nobody has seen what a part of the unit selected
+            self.selected = -1          # no subscriber has seen what a part of the unit selected
             for subscriber in self.subscribers:
                 subscriber.miss()
             return 0

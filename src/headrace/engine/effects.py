@@ -1,7 +1,7 @@
 """Effects: what the engine does by itself when time has passed, and which commands may be one.
 
 An effect changes data, so that it is a command that writes. Everything else that Redis itself has ever put into an
-append-only file is listed here. Whatever else is found in one, such as CONFIG SET or SHUTDOWN, nobody's server wrote.
+append-only file is listed here. Whatever else is found in one, such as CONFIG SET or SHUTDOWN, no server wrote.
 """
 
 from typing import Final

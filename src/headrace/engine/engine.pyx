@@ -253,7 +253,7 @@ cdef class Engine:
     # --- running -----------------------------------------------------------------------------------------------
 
     cpdef int execute(self, Client client, list argv) except -1:
-        """Run one request of a client that is not blocked, and serve those who waited for what it did."""
+        """Run one request of a client that is not blocked, and serve the clients that waited for what it did."""
         self.read_clocks()
         return self.execute_next(client, argv)
 
@@ -269,7 +269,7 @@ cdef class Engine:
             self.deliver_pushes()
         if self.ready and self.busy is None:
             serve_waiting(self)
-        return self.note_unflushed(client)      # behind those who waited for what it did
+        return self.note_unflushed(client)      # behind the clients that waited for what it did
 
     cdef int execute_muted(self, Client client, list argv) except -1:
         """The same for a client that does not want the reply."""
@@ -430,7 +430,7 @@ cdef class Engine:
         self.run(client, command, argv)
 
     def begin_pause(self, run, client: Client, argv: list) -> None:
-        """Refuse others, for a command of a client is not over; what is there of its reply stays."""
+        """Refuse other clients, because a command is not over; what is there of its reply stays."""
         self.busy = run
         client.postponed = argv
         self.unflushed = [other for other in self.unflushed if other is not client]
@@ -440,7 +440,7 @@ cdef class Engine:
         self.now_ms = now_ms
 
     def end_pause(self, client: Client, written: int) -> None:
-        """Do what follows a command, for one that had paused: others may work again."""
+        """Do what follows a command that had paused: other clients may work again."""
         self.busy = None
         client.postponed = None
         client.dirty = False

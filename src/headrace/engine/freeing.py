@@ -5,7 +5,7 @@
 
 What a value holds decides how: the nodes of a stream are C memory, freed in one go without the interpreter's lock; what
 Python keeps is taken out of its container a slice at a time, so that the event loop waits for the lock no longer than a
-slice takes. Only what nobody else refers to is taken apart.
+slice takes. Only a value without other references is taken apart.
 
 The settings are Redis's (`lazyfree-lazy-*`). The thread ends when there was nothing to do for a while.
 """
@@ -25,7 +25,7 @@ _SLICE: Final = 256  # elements that are freed before others have their turn
 _MUCH: Final = 10_000  # elements after which free pages are given back to the system
 _SETTLING_S: Final = 0.05  # how long nothing must come before that is done
 _IDLE_S: Final = 5.0  # how long the thread waits for more before it ends
-_BUSY_TRIES: Final = 20  # how often somebody who still refers to a value is waited for
+_BUSY_TRIES: Final = 20  # how often another reference to a value is waited for
 
 _ONLY_PAGES: Final = object()  # in the queue: there is nothing to free, but pages to give back
 
@@ -142,4 +142,4 @@ def _empty(container: Any) -> None:
                 owned = [element]
                 del element
                 free_in_slices(owned)
-        time.sleep(0)  # whoever waits for the interpreter's lock gets it
+        time.sleep(0)  # a thread that waits for the interpreter's lock gets it

@@ -14,7 +14,7 @@ cdef class Database:
     cdef readonly dict producing        # key of a stream that remembers producers -> when it forgets the oldest
     cdef list deadlines                 # heap of (Unix ms, key), some of them out of date
     cdef list message_deadlines         # the same for `producing`
-    cdef public object expiring         # the chore that expires what is due; None: nobody does
+    cdef public object expiring         # the chore that expires what is due; None: there is none
     cdef dict accessed                  # key -> second in which it was last looked at; a stream knows it itself
     cdef int64_t second_now             # the last second that was noted
     cdef object accessed_now            # the same, as `accessed` holds it

@@ -1,5 +1,5 @@
 # cython: nonecheck=True
-"""One database: its keys and values, when they expire, and who watches or waits for them.
+"""One database: its keys and values, when they expire, and which clients watch or wait for them.
 
     values    key ─► value
     expires   key ─► Unix ms                 only keys that expire
@@ -63,7 +63,7 @@ cdef class Database:
         return self.note_access_to(key, self.values[key], second)
 
     cdef int note_access_to(self, bytes key, object value, int64_t second) except -1:
-        """The same, by who knows the value of the key."""
+        """The same, where the value of the key is known."""
         if type(value) is Stream:
             (<Stream>value).accessed_s = second
             self.accessed.pop(key, None)        # of what it held before
@@ -90,7 +90,7 @@ cdef class Database:
         return value
 
     cpdef list clear(self):
-        """Forget all keys; those who watch and wait stay. Returns what held them, for whoever frees it."""
+        """Forget all keys; clients that watch and wait stay. Returns what held the keys, to be freed."""
         cdef list held = [self.values, self.expires, self.deadlines, self.message_deadlines, self.accessed]
         self.forget_look_up()
         self.values = {}
@@ -174,7 +174,7 @@ cdef class Database:
         return random_key(self.values)
 
     def swap_with(self, other: Database) -> None:
-        """Exchange the keys of two databases, but not who watches and waits for them."""
+        """Exchange the keys of two databases, but not the clients that watch and wait for them."""
         self.forget_look_up()
         other.forget_look_up()
         self.values, other.values = other.values, self.values

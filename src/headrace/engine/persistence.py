@@ -40,7 +40,7 @@ class Persistence:
     def save_in_background(self, *, schedule: bool, in_transaction: bool) -> bytes:  # noqa: ARG002
         """Begin a snapshot, or with `schedule` see to it that one is begun when possible; say which.
 
-        In a transaction it is always put off, for half of one is nothing that may be saved.
+        In a transaction it is always put off, because half of a transaction must not be saved.
         """
         raise CommandError(NOT_PERSISTENT)
 

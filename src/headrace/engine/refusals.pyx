@@ -2,7 +2,7 @@
 """Why a request is not run: what is asked only where something is out of the ordinary.
 
     no such command              unknown_command
-    not everything is allowed    forbidding: who has not logged in, users with rules, subscribers of RESP2
+    not everything is allowed    forbidding: clients without a login, users with rules, subscribers of RESP2
     DEBUG                        debugging_allowed
     a transaction                flags_of: what was queued in good times counts now
 """

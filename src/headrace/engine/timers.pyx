@@ -1,5 +1,5 @@
 # cython: nonecheck=True
-"""Timers: what is due first is found at once, and a timer that nobody needs any more leaves nothing behind.
+"""Timers: what is due first is found at once, and a timer that is not needed any more leaves nothing behind.
 
             3              a binary heap in a list: no timer is due before the one above it,
          ┌──┴──┐           and of those that are due together the first that was added is on top

@@ -11,7 +11,7 @@
     25     7.4       the earliest time, then as 23
 
 Fields that expire are not held here. Types 22 to 25 are read by a function of their own, which says what it left out,
-so that nobody who reads a hash loses times without knowing.
+so that no reader of a hash loses times without knowing.
 """
 
 from typing import Final, NamedTuple

@@ -52,7 +52,7 @@ _NO_END: Final = {
 
 
 class LoadedKey(NamedTuple):
-    """A key of the file. Its expiry may have passed: that is left to whoever loads it."""
+    """A key of the file. Its expiry may have passed: that is left to the caller."""
 
     db: int
     key: bytes

@@ -15,7 +15,7 @@ r"""How an archive lies on disk, and how it is opened.
       key       string                                the key as a label: \ufffd for what is no UTF-8, long ones cut
       date      string                                of ms; "later" from the year 10000 on
 
-`key` and `date` are directories and make a search short; who asks for a stream compares `stream`.
+`key` and `date` are directories and make a search short; a query for one stream compares `stream`.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""A SparkSession for who has none: a Java found, the workers' Python set, Spark's own talk kept off the terminal."""
+"""A SparkSession: a Java found, the workers' Python set, Spark's own talk kept off the terminal."""
 
 import importlib.util
 import os

@@ -12,7 +12,7 @@ cdef enum:
 
 
 # --- writing by hand -------------------------------------------------------------------------------------------
-# For who asked room() for enough and adds to `size` itself afterwards. Each returns where the next byte goes.
+# For callers that asked room() for enough, and add to `size` themselves. Each returns where the next byte goes.
 
 cdef inline byte_t *put_header(byte_t *p, byte_t kind, int64_t value) noexcept nogil:
     """`*3`, `$11`, `:-1`: a kind and a number, up to HEADER_MAX bytes."""
@@ -59,7 +59,7 @@ cdef class ReplyWriter:
     cdef size_t recent_size             # of the text; 0: there was none yet
 
     cdef inline byte_t *room(self, size_t size) except NULL:
-        """Where the next `size` bytes may be written; who writes them adds them to `size`."""
+        """Where the next `size` bytes may be written; the caller adds what it wrote to `size`."""
         if self.capacity - self.size < size:
             self.grow(size)
         return self.data + self.size

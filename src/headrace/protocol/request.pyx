@@ -10,7 +10,7 @@ One pass: an argument is copied out as soon as it is complete, and what has been
 wherever the reads cut the stream. An argument of 32 KB or more that is not complete yet leaves the buffer and becomes
 a `bytes` of its own that the socket fills directly, so that it is copied once at most.
 
-Requests resemble each other. Where nobody has kept the list of the last one, the next is written over it, and an
+Requests resemble each other. Where the list of the last one was not kept, the next is written over it, and an
 argument that is the same at the same place (the command, the key, the names of fields) stays the same object, whose
 hash Python knows already.
 
@@ -309,7 +309,7 @@ cdef class RequestParser:
         return True
 
     cdef int prepare_list(self, Py_ssize_t places) except -1:
-        """A list for the arguments: the last one, which nobody else has, or one without any."""
+        """A list for the arguments: the last one, where it was not kept, or an empty one."""
         cdef PyObject *last = <PyObject *>self.arguments
         if self.arguments is None or Py_REFCNT(last) > 1 or PyList_GET_SIZE(last) != places:
             self.arguments = PyList_New(places)

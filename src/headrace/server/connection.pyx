@@ -25,7 +25,7 @@ cdef extern from "<sys/socket.h>" nogil:
 
 
 cdef class Connection(Wire):
-    """An asyncio.BufferedProtocol; `host` is the server, which is told who comes and goes."""
+    """An asyncio.BufferedProtocol; `host` is the server, which is told of connections that begin and end."""
 
     cdef Engine engine
     cdef Journal journal
@@ -69,7 +69,7 @@ cdef class Connection(Wire):
 
     def get_buffer(self, sizehint: int):
         if self.session is None:
-            return bytearray(1024)      # of a connection that was refused: nobody reads it
+            return bytearray(1024)      # of a connection that was refused: it is not read
         return self.session.parser.space(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:

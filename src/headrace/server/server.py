@@ -1,7 +1,7 @@
 """The server: one engine behind listeners, and the clock that it lives by.
 
     start     configuration, directory, limits of the system, sockets: what is wrong is one sentence, and nothing runs
-    run       connections come and go; ten times a second the engine does its chores; alarms wake who waits
+    run       connections come and go; ten times a second the engine does its chores; alarms wake clients that wait
     stop      SIGTERM, SIGINT or SHUTDOWN: no more connections, what has arrived is run, replies leave, then the end
 
 Everything happens on the one thread of the event loop. A second SIGINT ends at once. SIGHUP and SIGUSR1, by which other
@@ -119,7 +119,7 @@ class Server:
 
     def _enter_directory(self, path: str) -> None:
         try:
-            os.chdir(self._home / path)  # which is `.` where nobody has ever set it
+            os.chdir(self._home / path)  # which is `.` unless it was set
         except OSError as error:
             raise SettingRefused(os.strerror(error.errno or 0)) from None
 
@@ -235,7 +235,7 @@ class Server:
         return room
 
     def _end_a_stranger(self) -> bool:
-        """Give the place of a client that had time to log in and has not to one who comes; False: there is none."""
+        """End a client that had time to log in and has not, to make room for a new one; False: there is none."""
         until_ms = self.engine.steady_ms() - _STRANGER_MS
         for connection, transport in self._connections.items():
             client = connection.client
@@ -503,7 +503,7 @@ def _raise_descriptor_limit(clients: int) -> int:
     needed = clients + _OWN_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
-        for most in (max(needed, hard), hard):  # who may not raise the hard limit still has what is below it
+        for most in (max(needed, hard), hard):  # without the right to raise the hard limit, as far as it goes
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, most), most))
                 break
@@ -617,7 +617,7 @@ def _run(config: Config, log: Log, supervisor: Supervisor, let_go: Callable[[], 
 
 
 def _write_pidfile(path: str, log: Log) -> Path | None:
-    """Write who serves; where that fails, serve nevertheless, as redis-server does."""
+    """Write the ID of this process; where that fails, serve nevertheless, as redis-server does."""
     if not path:
         return None
     pidfile = Path(path).absolute()  # the current directory may change

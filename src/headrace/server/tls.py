@@ -40,7 +40,7 @@ SETTINGS: Final = (
     "tls-dh-params-file",
 )
 
-_HANDSHAKE_S: Final = 10  # who takes longer is turned away
+_HANDSHAKE_S: Final = 10  # a client that takes longer is turned away
 _ACCEPTED_AT_ONCE: Final = 64  # before others have their turn
 _PAUSE_S: Final = 1
 _VERSIONS: Final = {
@@ -218,7 +218,7 @@ class TlsPort:
                 self._loop.add_reader(listener, self._take_connections, listener)
 
     def _take_connections(self, listener: socket.socket) -> None:
-        """Begin a handshake with each that has come, as long as there is room; who finds none is turned away."""
+        """Begin a handshake with each that has come, as long as there is room; others are turned away."""
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 opened, _ = listener.accept()

@@ -148,7 +148,7 @@ cdef class Session:
         """Nothing more comes: run what is complete, and then close; False: the session is over already.
 
         Requests that have come run although the client may have left, as on a redis-server: now, or when the disk has
-        taken something. Only behind one that blocks, nobody is left who would wait.
+        taken something. Behind one that blocks, they do not: no client is left that would wait.
         """
         cdef Client client = self.client
         self.ended = True
@@ -179,7 +179,7 @@ cdef class Session:
         )
 
     cdef int follow_login(self) except -1:
-        """Give the client the limits of what it is by now: somebody, or nobody."""
+        """Give the client the limits of one that has logged in, or has not."""
         if self.parser is not None and self.client.authenticated != self.parser.trusted:
             self.parser.trusted = self.client.authenticated
             self.set_high_water()
@@ -292,7 +292,7 @@ cdef class Session:
     def send_file(self, file) -> None:
         """Send a file behind what was replied, a piece when the client has taken the one before, and end the session.
 
-        The client gets nothing else from here on: it waits, and nobody wakes it.
+        The client gets nothing else from here on: it waits, and nothing wakes it.
         """
         if self.broken or self.wire.is_closed():
             file.close()

@@ -105,4 +105,4 @@ def _write_launcher(launcher: Path, script: str) -> None:
     written = launcher.with_name(f"java.{os.getpid()}")
     written.write_text(script)
     written.chmod(0o755)
-    written.rename(launcher)  # whole, whoever else writes it at this moment
+    written.rename(launcher)  # whole, even if another process writes it at this moment

@@ -93,7 +93,7 @@ _CALLED_ELSEWHERE: Final = {
     "stream.group.name": "group",
     "stream.read.batch.size": "maxEntriesPerTrigger",
 }
-# Spark hands these on to whoever reads or writes.
+# Spark hands these on to readers and writers.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 
 

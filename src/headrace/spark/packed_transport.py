@@ -18,7 +18,7 @@ from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice
 from headrace.spark.transport import XRangeTransport
 
-_ASKED_BYTES: Final = 1 << 16  # whoever else wants something waits for so much, some 0.1 ms
+_ASKED_BYTES: Final = 1 << 16  # other clients wait for so much, some 0.1 ms
 _BATCH_BYTES: Final = 1 << 20  # of nodes in a batch: small ones cost Spark more than they hold
 _FINENESS: Final = 8  # parts that a budget is made of, so that it is used up but for an eighth
 _MOST_PARTS: Final = 65_536  # that a server cuts into

@@ -4,7 +4,7 @@
     base, then    every value, every command, in the order in which start-up loads them, on one scratch engine
     increments
     snapshot      the same, apart
-    the rest      listed: what is not used, who works here
+    the rest      listed: what is not used, which process works here
 
 Reads only. Works without the lock; where another process has it, the end of the last increment may be half written.
 """

@@ -1,4 +1,4 @@
-"""Work on the data as it is now, beside those who change it: in a forked process, which sees none of their changes.
+"""Work on the data as it is now, beside the process that changes it: in a forked one, which sees none of their changes.
 
     parent ──fork──► child: work(report) ─► pipe: keys done … ─► pipe: the outcome ─► exit
        └── poll, ten times a second ◄───────────┘

@@ -10,7 +10,7 @@ A base is a snapshot or commands, or the one and then the other: its first bytes
 that holds anything may be torn.
 
 Reads only. Start-up then makes the directory what was found (`DataFiles.is_published`, `misplaced`), and decides about
-the end of the last file; who only looks leaves both as they are. Not thread-safe; nothing here outlives a call.
+the end of the last file; a reader leaves both as they are. Not thread-safe; nothing here outlives a call.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A data directory: what the files in it are called, and whose it is.
+"""A data directory: what the files in it are called, and which process has it.
 
     dir/
       .headrace.lock                     held by the process that works here, with its number in it

@@ -18,7 +18,7 @@ cdef class Journal(Subscriber):
     cdef Worker worker
     cdef public bint immediate          # the worker has no thread, and does what it is given at once
     cdef int policy
-    cdef Buffer filling                 # effects that nobody writes yet
+    cdef Buffer filling                 # effects that are not being written yet
     cdef Buffer refused                 # effects that the disk did not take, sealed; those that are filled come after
     cdef readonly uint64_t position     # bytes of effects taken so far
     cdef readonly uint64_t written      # of these, the system has
@@ -33,7 +33,7 @@ cdef class Journal(Subscriber):
     cdef bint scheduled                 # a commit will come
     cdef uint64_t filled_since          # nanoseconds; 0: not since the last commit
     cdef uint64_t sync_took             # nanoseconds that the last group needed
-    cdef readonly bint failing          # the disk does not take effects: replies leave, for nothing is written
+    cdef readonly bint failing          # the disk does not take effects: replies leave, because nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
     cdef readonly bint collecting       # … which is made; effects since then are filled
     cdef list held                      # (position, channel, chunks) in order

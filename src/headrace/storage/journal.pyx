@@ -28,11 +28,11 @@ bytes that are there already is cheaper than to sync a file that grows: 110 µs 
 difference is larger on a busy one. What was not used is cut when the journal lets go of the file; after a crash,
 recovery cuts it.
 
-When the disk refuses, the effects come back here. Those whose replies waited are told that their fate is unknown; then
-reads go on, while the engine refuses writes, until `retry` has got everything out. After a failed sync nothing may be
-written behind what it should have covered: the system may have dropped it. Then, and when memory was too short to take
-an effect, the journal is `incomplete`, and only a new file behind a new base mends that. Keys expire while that base is
-written: `collect` takes their effects from its moment on, and they are the first in the new file.
+When the disk refuses, the effects come back here. Clients whose replies waited are told that the fate of their writes
+is unknown. Then reads go on, while the engine refuses writes, until `retry` has got everything out. After a failed sync
+nothing may be written behind what it should have covered: the system may have dropped it. Then, and when memory was too
+short to take an effect, the journal is `incomplete`, and only a new file behind a new base mends that. Keys expire
+while that base is written: `collect` takes their effects from its moment on, and they are the first in the new file.
 """
 
 cimport cython
@@ -191,7 +191,7 @@ cdef class Journal(Subscriber):
     cdef int commit_soon(self) except -1:
         if not self.scheduled and self.schedule is not None:
             self.scheduled = True
-            # A sync covers what comes meanwhile: let those in who were woken by the replies of the last one.
+            # A sync covers what comes meanwhile: let in clients that were woken by the replies of the last one.
             self.schedule(self.commit, self.policy == ALWAYS)
         return 0
 
@@ -242,7 +242,7 @@ cdef class Journal(Subscriber):
         return 0
 
     cdef int set_target(self) except -1:
-        """Tell the worker, who does nothing now, where to write."""
+        """Tell the worker, which does nothing now, where to write."""
         self.worker.target.file = self.file
         self.worker.target.in_place = self.prepared
         self.worker.target.end = self.size
@@ -323,7 +323,7 @@ cdef class Journal(Subscriber):
     # --- failing -----------------------------------------------------------------------------------------------
 
     cdef int fail(self, int error, bint sync_failed) except -1:
-        """The disk refuses: tell those whose replies wait, and the host."""
+        """The disk refuses: tell the clients whose replies wait, and the host."""
         self.failing = True
         if sync_failed:
             self.incomplete = True

@@ -1,6 +1,6 @@
 """Bringing files into an engine: the keys of a snapshot, the commands of an append-only file.
 
-Both go in slices, so that whoever runs them can answer clients in between. What a snapshot has and we cannot hold is
+Both go in slices, so that a server can answer clients in between. What a snapshot has and we cannot hold is
 counted and noted, never left out silently. So are commands that were understood and do not fit the data, which Redis
 ignores when it loads; one that was not understood ends the loading, because to go on would lose what it did.
 

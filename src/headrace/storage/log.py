@@ -1,4 +1,4 @@
-"""Where storage says what happens: the server's log, or whoever wants to hear it."""
+"""Where storage says what happens: the server's log, or the log of a program."""
 
 from typing import Protocol
 

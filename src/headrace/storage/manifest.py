@@ -12,7 +12,7 @@ increments rise. One letter makes a file history that is to be removed, so ours 
 where there is one.
 
 A manifest is a value: what changes it returns another, and `publish` puts that in place of the old one atomically.
-After a crash there is the one or the other, and perhaps a temporary file that nobody reads.
+After a crash there is the one or the other, and perhaps a temporary file that is not read.
 """
 
 import os

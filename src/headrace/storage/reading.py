@@ -1,4 +1,4 @@
-"""Reading a data directory or one file of it, to look at or to convert; nothing in it is changed, whoever works there.
+"""Reading a data directory or one file of it, to look at or to convert; nothing in it is changed.
 
     directory   the files that `data_files` finds
     file        a snapshot, or an append-only file

@@ -9,7 +9,7 @@ What cannot be read stops the start with one sentence, and nothing is removed or
 may be cut, as `tail` says, and that after all else was read. Until then the files hold what they held, whenever the
 process ends.
 
-Loading is a generator, so that whoever runs it can answer clients between two slices.
+Loading is a generator, so that a server can answer clients between two slices.
 """
 
 from collections.abc import Generator

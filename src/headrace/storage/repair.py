@@ -8,7 +8,7 @@
 A copy that was begun and not finished is in the way of the next one, and is the user's to remove.
 
 Prepared space is no damage: a server that was killed leaves zeros behind its last command, and the next start of
-Headrace cuts them. Redis takes them for a format error, so that they are cut here for whoever goes on with Redis.
+Headrace cuts them. Redis takes them for a format error, so that they are cut here for users who go on with Redis.
 """
 
 from pathlib import Path

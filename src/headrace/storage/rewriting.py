@@ -45,7 +45,7 @@ class Rewriting:
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
         """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
 
-        With `appendonly no` they are a base of the data of now, for whoever starts with `appendonly yes`.
+        With `appendonly no` they are a base of the data of now, for a start with `appendonly yes`.
         """
         if self._children.task is Task.REWRITE:
             raise CommandError(b"ERR Background append only file rewriting already in progress")

@@ -176,7 +176,7 @@ class Store(Persistence):
         return fields_of(self)
 
     def start_copying(self, parts: SnapshotParts, copied: Callable[[Outcome], None]) -> Path:
-        """Have a child write a snapshot for clients, which nobody needs for long; return where."""
+        """Have a child write a snapshot for clients, which is not needed for long; return where."""
         path = self.directory.path / temporary_name("transfer")
         self.children.start(
             Task.COPY,
@@ -248,7 +248,7 @@ class Store(Persistence):
             self.files.stop()
             self._disk_error = ""
             self._refuse_or_allow()
-            self._synced()  # who waits for the disk will wait in vain
+            self._synced()  # a client that waits for the disk would wait in vain
             return
         try:
             self.rewriting.start_anew()

@@ -2,7 +2,7 @@
 
     ends with                                       as the last file                     as any other
     a complete command                              nothing                              nothing
-    … and then zero bytes                           the space is cut, nobody is told     nothing
+    … and then zero bytes                           the space is cut without a word      nothing
     half a command, or a part of a group            cut (aof-load-truncated yes)         refused
     a block never written, or a group with one      cut back to before it (the same)     refused
     … that had been on disk                         refused                              refused

@@ -23,7 +23,7 @@ cdef struct Buffer:
     size_t capacity
 
 
-# Where groups go, and how: the worker's own while it works, else whose it is.
+# Where groups go, and how. While the worker works it belongs to the worker, else to the journal.
 cdef struct Target:
     int file
     bint in_place                       # groups are written at `end`, where zeros are; else they are appended
@@ -53,7 +53,7 @@ cdef class Worker:
     cdef bint threaded
     cdef object raised                  # by the disk, and not an OSError
     cdef Target target
-    cdef Buffer inbox                   # sealed groups that nobody writes yet
+    cdef Buffer inbox                   # sealed groups that are not being written yet
     cdef Buffer writing                 # those that are written now, or that the disk refused
     cdef bint finished                  # there is an outcome: seen without asking the system
     cdef Outcome outcome

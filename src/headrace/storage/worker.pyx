@@ -14,7 +14,7 @@ The thread runs without Python's lock from its beginning to its end, so that nei
 for the other longer than it takes to swap two buffers, or to seal a group. When the disk refuses something it stops,
 and keeps what it has until somebody takes it back.
 
-A worker that is given a disk has no thread. It does the same on the thread of whoever collects the outcome, by calls of
+A worker that is given a disk has no thread. It does the same on the thread that collects the outcome, by calls of
 that disk in place of the system's: so a simulated disk sees every write and sync that a real one would, in an order
 that a test decides.
 """
@@ -217,7 +217,7 @@ cdef class Worker:
             return self.call_disk(self.disk.sync, (self.target.file,))
 
     cdef int call_disk(self, object operation, tuple arguments) noexcept:
-        """Call a disk. What it raises besides OSErrors ends all work, and goes to whoever collects."""
+        """Call a disk. What it raises besides OSErrors ends all work, and is raised where the outcome is collected."""
         if self.raised is not None:
             return EIO
         try:
@@ -288,7 +288,7 @@ cdef class Worker:
         with nogil:
             while poll(&done, 1, -1) != 1:
                 pass                    # a signal
-        os.read(self.fileno, 1)         # an event loop that watches it lets nobody wait in here
+        os.read(self.fileno, 1)         # an event loop that watches it calls only when there is something
         return 0
 
     cdef Outcome collect(self) except *:

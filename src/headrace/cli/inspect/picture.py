@@ -179,7 +179,7 @@ def draw_parts(console: Console, parts: Sequence[Part], *, everything: bool) -> 
     """Draw bytes, a line for each part, and below them what the encodings are."""
     legend = Text.assemble(
         ("encoding", HEAD_STYLE), "  ", ("data", DATA_STYLE), "  ", ("backlen", TAIL_STYLE), "   ",
-        ("backlen: the size of what stands before it, for who walks backwards", "dim"),
+        ("backlen: the size of what stands before it, for walking backwards", "dim"),
     )  # fmt: skip
     console.print(legend, soft_wrap=True)
     groups = [(of, list(members)) for of, members in groupby(parts, key=lambda part: part.of)]

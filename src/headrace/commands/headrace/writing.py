@@ -259,7 +259,7 @@ def _remember(call: Call, batch: int, linked: _Linked) -> None:
 
 
 def _staged_payloads(call: Call, batch: StagedBatch | None, partitions: list[int]) -> list[Packed]:
-    """Put the payloads of the parts in a row; refuses where a part is missing, for then entries would be."""
+    """Put the payloads of the parts in a row; refuses where a part is missing, because entries would be missing."""
     payloads: list[Packed] = []
     for partition in partitions:
         part = batch.parts.get(partition) if batch is not None else None

@@ -1,4 +1,4 @@
-"""Commands about the server as a whole: its clock, its end, and its place among others, which is alone."""
+"""Commands about the server as a whole: its clock, its end, its memory, and its role, which is that of a master."""
 
 import time
 
@@ -90,7 +90,7 @@ def _follow(call: Call) -> None:
 
 @command("replicaof host port", arity=3, flags=_ADMIN, since="5.0.0", group="server")
 def replicaof(call: Call) -> None:
-    """Accept NO ONE, for this server follows nobody."""
+    """Accept NO ONE: this server follows no other."""
     _follow(call)
 
 

@@ -1,4 +1,4 @@
-"""How long a login has to wait: who fails often is slowed, by where it comes from and not by connection.
+"""How long a login has to wait: a client that fails often is slowed, by its address and not by its connection.
 
     failures     1 … 8        9      10     11 and more        of one place, each within a minute of the one before
     a login      at once      100    200    400 ms behind the one before it from there

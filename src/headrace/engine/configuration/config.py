@@ -1,4 +1,4 @@
-"""Configuration: what can be set, what is in force, and who must know when it changes.
+"""Configuration: what can be set, what is in force, and which parts must know when it changes.
 
 The settings have redis-server's names, defaults and limits, except where Headrace decides otherwise: it listens on the
 loopback only, and a feature that it does not have cannot be switched on.
@@ -42,7 +42,7 @@ _BASES_ARE_RDB = (
 _NOTHING_EVICTED = "Headrace never evicts data, so the only policy is noeviction"
 
 SYSLOG_FACILITIES: Final = ("user", *(f"local{number}" for number in range(8)))
-# What redis-server does where nobody says `save`. Headrace needs it only without its append-only file.
+# What redis-server does where `save` is not given. Headrace needs it only without its append-only file.
 USUAL_SAVE_POINTS: Final = ("3600", "1", "300", "100", "60", "10000")
 
 SETTINGS: Final[tuple[Setting, ...]] = (

@@ -1,4 +1,4 @@
-"""Publish and subscribe: who listens to what, and how a message finds them.
+"""Publish and subscribe: which clients listen to what, and how a message finds them.
 
     kind      listens to                          hears
     CHANNEL   a channel                           message  channel text
@@ -6,7 +6,7 @@
     SHARD     a channel of a shard's own          smessage channel text
 
 Who listens to a channel hears a message first, in the order in which they came; then the patterns, likewise. A message
-is encoded once for each protocol that somebody speaks. Nothing is kept: who does not listen misses it.
+is encoded once for each protocol that somebody speaks. Nothing is kept: a client that does not listen misses it.
 """
 
 from collections.abc import Callable
@@ -86,7 +86,7 @@ class Exchange:
     # --- publishing ------------------------------------------------------------------------------------------------
 
     def publish(self, channel: bytes, text: bytes) -> int:
-        """Send a message to all who listen to a channel or a pattern that matches it; return how often it was sent."""
+        """Send a message to clients that listen to a channel or a matching pattern; return how often it was sent."""
         sent = self._send(self.listeners[Kind.CHANNEL].get(channel), b"message", channel, text)
         for pattern, matches in self._matchers.items():
             if matches(channel):
@@ -94,7 +94,7 @@ class Exchange:
         return sent
 
     def publish_to_shard(self, channel: bytes, text: bytes) -> int:
-        """Send a message to all who listen to a channel of the shard."""
+        """Send a message to all clients that listen to a channel of the shard."""
         return self._send(self.listeners[Kind.SHARD].get(channel), b"smessage", channel, text)
 
     def _send(self, listeners: Listeners | None, *words: bytes) -> int:

@@ -4,7 +4,7 @@
     +1700000000.123501 [0 lua] "get" "key"
 
 Administration is not shown, nor what somebody logs in with. A script comes before what it runs, a transaction
-behind it. While nobody monitors, a command costs one comparison (`Engine.attended`).
+behind it. While no client monitors, a command costs one comparison (`Engine.attended`).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -64,7 +64,7 @@ class Monitors:
         self.clients.pop(client, None)
 
     def show(self, client: "Client", command: "Command", argv: list[bytes]) -> None:
-        """Show a command of a client to everybody who asked for it."""
+        """Show a command of a client to every client that asked for it."""
         engine = self._engine
         if command.flags & _HIDDEN or engine.applying:
             return

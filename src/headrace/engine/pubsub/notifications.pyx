@@ -1,4 +1,4 @@
-"""Keyspace events: what happens to keys, published for who listens.
+"""Keyspace events: what happens to keys, published to clients that listen.
 
 `notify-keyspace-events` names classes by letters (in the .pxd); `A` stands for all that say what was done, without
 those that only say how a key was met: n, o, c and m. A command says `call.notify(class, event, key)`, which is one

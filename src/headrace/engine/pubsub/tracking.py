@@ -7,7 +7,7 @@ A message is a push of RESP3 or, where a client redirects it to one that listens
 `__redis__:invalidate`. To the client that made the change it comes behind the reply. Keys count by their name, whatever
 the database, as in Redis. Beyond `tracking-table-max-keys`, keys are told of as if they had changed.
 
-While nobody is tracked, a command costs one comparison (`Engine.attended`).
+While no client is tracked, a command costs one comparison (`Engine.attended`).
 """
 
 from dataclasses import dataclass, field
@@ -37,14 +37,14 @@ class Tracked:
     opt_out: bool = False
     no_loop: bool = False
     caching: bool = False  # CLIENT CACHING was given for the next command
-    broken: bool = False  # who was to be told instead is gone
+    broken: bool = False  # the client that was to be told instead is gone
     prefixes: list[bytes] = field(default_factory=list)
 
 
 @dataclass
 class _Prefix:
     clients: "dict[Client, None]" = field(default_factory=dict)
-    keys: "dict[bytes, Client | None]" = field(default_factory=dict)  # what changed, and who changed it
+    keys: "dict[bytes, Client | None]" = field(default_factory=dict)  # what changed, and the client that changed it
 
 
 def _name_of(pair: tuple[bytes, _Prefix]) -> bytes:
@@ -61,7 +61,7 @@ class Tracker:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self.clients: dict[Client, Tracked] = {}
-        self.current: Client | None = None  # whose request runs
+        self.current: Client | None = None  # the client of the request that runs
         self.keys: dict[bytes, dict[Client, None]] = {}
         self._prefixes: dict[bytes, _Prefix] = {}
         self._changed = False
@@ -133,7 +133,7 @@ class Tracker:
     # --- telling ---------------------------------------------------------------------------------------------------
 
     def invalidate(self, key: bytes) -> None:
-        """Tell who may have cached a key that it has changed."""
+        """Tell the clients that may have cached a key that it has changed."""
         for prefix, each in self._prefixes.items():
             if key.startswith(prefix):
                 each.keys[key] = self.current
@@ -151,7 +151,7 @@ class Tracker:
         self.keys.clear()
 
     def broadcast(self) -> None:
-        """Tell those who follow prefixes what changed since the last time."""
+        """Tell the clients that follow prefixes what changed since the last time."""
         if not self._changed:
             return
         self._changed = False
@@ -164,7 +164,7 @@ class Tracker:
                     self._send(client, tracked, _array(keys))
 
     def limit(self, most: int) -> None:
-        """Remember at most so many keys; 0 is any number. Those who may have cached others are told to drop them."""
+        """Remember at most so many keys; 0 is any number. Clients that may have cached others are told to drop them."""
         while most and len(self.keys) > most:
             key = next(iter(self.keys))
             for client in self.keys.pop(key):

@@ -14,7 +14,7 @@ the buffer that the command wrote it to: a script of 300,000 INCR took 0.51 s of
 functions of Python, and 0.14 so (redis-server: 0.11).
 
 An error of Lua jumps over the frames that lie in between, which must therefore hold nothing of Python's. So nothing
-here may find no memory in Lua: whoever pushes a value looks first whether there is room for it. And errors are raised
+here may find no memory in Lua: every push of a value checks first that there is room for it. And errors are raised
 by `call` and `protected_call`, when all else has returned.
 """
 

@@ -3,7 +3,7 @@
     begin ──► the command runs, on a stack of its own (a greenlet)
                  │ not over when its time is
                  ├─ pause ──► back to the event loop, which reads, answers BUSY, and goes on with the command, and so on
-                 └─ over ──► what follows a command: effects, messages, those who waited, the reply
+                 └─ over ──► what follows a command: effects, messages, clients that waited, the reply
 
 There is one thread, and one command at a time: what is paused is in the middle, and nothing else touches the data. To
 begin a greenlet costs a microsecond or two; a thread to hand over to and back cost 15 to 40.
@@ -27,7 +27,7 @@ class LongRuns:
     def __init__(self, engine: Engine, soon: Soon) -> None:
         self.engine = engine
         self.soon = soon
-        self.current: LongRun | None = None  # whose stack we are on
+        self.current: LongRun | None = None  # on the stack of which we are
 
     def begin(self, client: Client, command: Command, argv: list[bytes]) -> None:
         """Run a command to its end, or until it pauses."""

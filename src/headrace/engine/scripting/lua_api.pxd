@@ -1,4 +1,4 @@
-ctypedef void lua_State                  # nobody here looks inside
+ctypedef void lua_State                  # used by pointers only
 
 ctypedef int (*lua_CFunction)(lua_State *) noexcept nogil
 

@@ -8,7 +8,7 @@ It sees one moment, nothing runs in between, and its effects are those of the co
 together. `redis.set_repl` is accepted and changes nothing: what a script wrote must last.
 
 One that runs longer than `busy-reply-threshold` lets the host have its turn, if it has one, and can be killed as long
-as it has written nothing; without a host, nobody could kill it, and it ends itself.
+as it has written nothing; without a host, no client could kill it, and it ends itself.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""One HTML page about streams: what is in them, and who reads them.
+"""One HTML page about streams: what is in them, and which consumers read them.
 
 streams ─► Spark counts (`measures`) ─┐
 server  ─► XINFO, XPENDING (`groups`) ┴─► one file: no network, no script, light and dark
@@ -90,7 +90,7 @@ def _by_key(states: dict[tuple[int, bytes], StreamState]) -> dict[bytes, StreamS
 
 
 def _write_whole(target: Path, text: str) -> None:
-    """Write a file so that whoever looks finds the old one or the new one."""
+    """Write a file so that a reader finds the old one or the new one."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         unfinished.write_text(text)
