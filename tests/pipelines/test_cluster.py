@@ -58,7 +58,8 @@ def test_every_job_on_a_standalone_cluster(headrace_server: redis.Redis, url: st
             check=False,
             timeout=PATIENCE_S * 2,
         )
-    assert done.returncode == 0, done.stderr[-3000:]
+    # spark-submit sends what a Python program says, errors included, to its standard output.
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     results = json.loads(done.stdout)
     assert [code for code, _ in results] == [0] * len(commands), results
     told = [said.strip() for _, said in results]
