@@ -57,7 +57,7 @@ def submit(program: str, *arguments: str, master: str, **more: str) -> None:
     command = ["spark-submit", "--master", master, *settings, "--conf", "spark.executor.memory=1g", program, *arguments]
     environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])} | more
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=540)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]  # a traceback goes to stdout
 
 
 @pytest.mark.timeout(600)
@@ -114,7 +114,7 @@ def test_a_client_of_spark_connect_reads_and_writes(headrace_server: redis.Redis
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
     }
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=540)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]  # a traceback goes to stdout
     assert done.stdout.splitlines()[-1] == "pyspark.sql.connect.session"
     for key in ("batched", "streamed"):
         assert [int(entry[b"n"]) for _, entry in headrace_server.xrange(key)] == list(range(10))
