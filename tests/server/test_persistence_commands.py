@@ -450,3 +450,23 @@ def test_a_directory_that_cannot_be_loaded_is_one_sentence_and_stays_as_it_is(tm
     assert ended.stderr.startswith(b"headrace: The manifest ")
     assert ended.stderr.count(b"\n") == 1
     assert manifest.read_bytes() == b"nonsense\n"
+
+
+def test_a_snapshot_that_is_being_written_stays_in_the_directory_where_it_began(tmp_path: Path) -> None:
+    """Once it was looked for in the new directory, and writes were refused because it was not there."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    arguments = ("--appendonly", "no", "--save", "3600 1", "--enable-protected-configs", "yes")
+    with ServerProcess(tmp_path / "first", *arguments) as server, server.client() as client:
+        client.set("key", "value")
+        for command in ("BGSAVE", "BGREWRITEAOF"):
+            client.config_set("dir", str(tmp_path / "first"))
+            client.execute_command(command)
+            client.config_set("dir", str(tmp_path / "second"))
+            await_that(lambda: not persistence(client)["rdb_bgsave_in_progress"])
+            await_that(lambda: not persistence(client)["aof_rewrite_in_progress"])
+        assert persistence(client)["rdb_last_bgsave_status"] == "ok"
+        assert persistence(client)["aof_last_bgrewrite_status"] == "ok"
+        assert client.set("key", "another value")
+        assert not list((tmp_path / "second").rglob("*.rdb"))
+        assert (tmp_path / "first" / "dump.rdb").exists()

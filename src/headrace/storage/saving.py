@@ -3,6 +3,8 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -102,7 +104,7 @@ class Saving:
             self._children.start(
                 Task.SAVE,
                 lambda report: write_snapshot(self._engine, self._disk, temporary, report=report),
-                self._finished,
+                partial(self._finished, temporary, self.directory.dump),
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -115,11 +117,12 @@ class Saving:
         self.last_save_s = int(time.time())
         self._saved_at = monotonic()
 
-    def _finished(self, outcome: Outcome) -> None:
+    def _finished(self, temporary: Path, dump: Path, outcome: Outcome) -> None:
+        """Put a snapshot where it was to be when it began: `dir` and `dbfilename` may have changed since."""
         error = outcome.error
         if not error:
             try:
-                place_snapshot(self._disk, self.directory.path / temporary_name("bgsave"), self.directory.dump)
+                place_snapshot(self._disk, temporary, dump)
             except OSError as refused:
                 error = refused.strerror or str(refused)
         if error:
