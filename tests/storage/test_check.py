@@ -13,7 +13,7 @@ from headrace.cli.app import app
 from headrace.engine.persistence import Progress
 from headrace.formats.aof_seal import seal
 from headrace.storage import inspection
-from headrace.storage.check import DAMAGED, MISSING, NOT_USED, CheckReport, check
+from headrace.storage.check import DAMAGED, MISSING, NOT_USED, WITHOUT_MANIFEST, CheckReport, check
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotCheck, CannotRecover
@@ -129,6 +129,36 @@ def test_the_single_file_of_an_older_redis_is_checked() -> None:
     report, _ = checked({"appendonly.aof": snapshot(replayed(BASE)) + encoded(INCREMENT)})
     (file,) = report.files
     assert (file.keys, file.commands, file.problems) == (2, len(INCREMENT), [])
+
+
+@pytest.mark.parametrize("increments", [0, 1])
+def test_a_base_that_a_crash_left_without_a_manifest_is_sound_because_a_start_takes_it(increments: int) -> None:
+    files = {BASE_PATH: WHOLE[BASE_PATH], "dump.rdb": WHOLE[BASE_PATH]}
+    files |= {INCREMENT_PATH: b""} if increments else {}
+    report, _ = checked(files)
+    assert report.problems == 0
+    assert [file.kind for file in report.files] == ["base", "increment", "snapshot"][:: 1 if increments else 2]
+    assert report.files[0].notes == [WITHOUT_MANIFEST]
+    assert content(load_files(files)[0]) == content(replayed(BASE))
+    damaged = files | {BASE_PATH: WHOLE[BASE_PATH][:-1] + bytes([WHOLE[BASE_PATH][-1] ^ 1])}
+    copy, left = repaired(damaged)
+    assert (left, checked(copy)[0].problems) == ([], 0)
+    assert content(load_files(copy)[0]) == content(replayed(BASE))
+
+
+def test_a_base_without_a_manifest_is_found_by_any_name(tmp_path: Path) -> None:
+    write_files(tmp_path, {"otherdir/other.aof.1.base.rdb": WHOLE[BASE_PATH]})
+    for path in (tmp_path, tmp_path / "otherdir"):
+        report = finish(check(path, Disk()))
+        assert [(file.kind, file.keys, file.problems) for file in report.files] == [("base", 2, [])]
+
+
+def test_empty_files_without_a_manifest_do_not_count() -> None:
+    """A start takes the snapshot, and so does a check; it said that the manifest was missing."""
+    files = {INCREMENT_PATH: b"", "dump.rdb": WHOLE[BASE_PATH]}
+    report, _ = checked(files)
+    assert [(file.kind, file.status) for file in report.files] == [("snapshot", "ok"), ("old increment", NOT_USED)]
+    assert content(load_files(files)[0]) == content(replayed(BASE))
 
 
 def test_what_is_not_used_is_listed() -> None:

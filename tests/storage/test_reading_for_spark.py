@@ -19,6 +19,16 @@ def test_the_single_file_of_an_older_redis_is_read(tmp_path: Path) -> None:
     assert load_append_files(tmp_path, 5) == {}
 
 
+def test_a_base_that_has_no_manifest_yet_is_read_and_not_an_older_snapshot(tmp_path: Path) -> None:
+    inside = tmp_path / "appendonlydir"
+    inside.mkdir()
+    (inside / "appendonly.aof.1.incr.aof").write_bytes(b"")
+    assert not append_files_in(tmp_path)
+    (inside / "appendonly.aof.1.base.aof").write_bytes(COMMANDS)
+    assert append_files_in(tmp_path)
+    assert len(load_append_files(tmp_path, 0)[b"s"]) == 10
+
+
 def test_what_is_cut_off_at_the_end_has_not_happened_and_nothing_is_changed(tmp_path: Path) -> None:
     file = tmp_path / "appendonly.aof"
     file.write_bytes(COMMANDS[:-3])

@@ -6,7 +6,7 @@ A server that works in the directory may be writing the last command: what is cu
 from pathlib import Path
 
 from headrace.core.stream import Stream
-from headrace.storage.check import located_directory
+from headrace.storage.data_files import has_append_files, located_directory
 from headrace.storage.disk import Disk
 from headrace.storage.reading import read_data
 
@@ -23,8 +23,7 @@ class _Silence:
 
 def append_files_in(path: Path) -> bool:
     """Whether a directory has append-only files."""
-    directory = located_directory(path, Disk())
-    return directory.manifest.exists() or directory.single_append_file.exists()
+    return has_append_files(located_directory(path, Disk()))
 
 
 def load_append_files(path: Path, db: int) -> dict[bytes, Stream]:

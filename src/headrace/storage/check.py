@@ -1,6 +1,6 @@
 """Checking a data directory, or one file: what there is, and everything that is wrong with it.
 
-    manifest      every rule of it, and whether the files are there
+    manifest      every rule of it, and whether the files are there: found as a start finds them
     base, then    every value, every command, in the order in which start-up loads them, on one scratch engine
     increments
     snapshot      the same, apart
@@ -15,19 +15,28 @@ from pathlib import Path
 from typing import Final
 
 from headrace.engine.persistence import Progress
-from headrace.storage.data_files import begins_with_snapshot, path_of, read_manifest, single_file
+from headrace.storage.data_files import (
+    DataFiles,
+    Source,
+    begins_with_snapshot,
+    find_files,
+    located_directory,
+    path_of,
+)
 from headrace.storage.directory import LOCK, DataDirectory, explained
 from headrace.storage.disk import Disk
-from headrace.storage.errors import BadManifest, CannotCheck
+from headrace.storage.errors import CannotCheck, FilesUnknown
 from headrace.storage.inspection import Findings, Problem, Scratch
 from headrace.storage.manifest import SUFFIX, Manifest
-from headrace.storage.manifest_repair import left_out, rebuild
+from headrace.storage.manifest_repair import rebuild
 
 OK: Final = "ok"
 DAMAGED: Final = "damaged"
 MISSING: Final = "missing"
 NOT_USED: Final = "not used"
 IN_USE: Final = "in use"
+
+WITHOUT_MANIFEST: Final = "it has no manifest yet; a start takes it as the base, and writes one"
 
 
 @dataclass
@@ -83,19 +92,6 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def located_directory(path: Path, disk: Disk) -> DataDirectory:
-    """Find out what the append-only files in a directory are called; it may itself be the one that they are in."""
-    for inside, directory in ((path, path.parent), *((path / name, path) for name in disk.list(path))):
-        if not disk.is_directory(inside):
-            continue
-        for name in disk.list(inside):
-            if name.endswith(SUFFIX) and not name.startswith("temp-"):
-                return DataDirectory(
-                    disk, directory, append_directory=inside.name, append_file=name.removesuffix(SUFFIX)
-                )
-    return DataDirectory(disk, path)
-
-
 def check(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport]:
     """Check a data directory or a single file; gives the progress, and returns the report."""
     with explained("check", path):
@@ -111,7 +107,7 @@ def _check_file(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport
     if path.name.endswith(SUFFIX):
         directory = DataDirectory(disk, path.parent.parent, append_directory=path.parent.name)
         directory.append_file = path.name.removesuffix(SUFFIX)
-        _check_manifest(directory, report)
+        _find_files(directory, report)
         return report
     file = FileReport(path, "file", size=disk.size(path))
     report.files.append(file)
@@ -145,30 +141,26 @@ def _inspect(
         file.add_problem(problem)
 
 
-def _check_manifest(directory: DataDirectory, report: CheckReport) -> None:
-    """Judge the manifest, and choose the one to go on with."""
+def _find_files(directory: DataDirectory, report: CheckReport) -> DataFiles:
+    """Find the files as a start does; where it would refuse the manifest, note why, and take what the files say."""
     disk = directory.disk
     file = FileReport(directory.manifest, "manifest")
     content = b""
     if disk.exists(directory.manifest):
         content = bytes(disk.read(directory.manifest))
         file.size = len(content)
-    elif not directory.append_files():
-        return
-    report.files.append(file)
+        report.files.append(file)
     try:
+        found = find_files(directory, advice="")
+    except FilesUnknown as refusal:
         if file.size is None:
-            raise BadManifest(0, "there are append-only files, but it is missing")
-        report.manifest = read_manifest(directory)
-        for named in report.manifest.loaded:
-            if not disk.exists(directory.located(named)) and named.name != directory.append_file:
-                raise BadManifest(0, f"it names {named.name}, which is not there")
-        missed = left_out(directory, report.manifest)
-        if missed is not None:
-            raise BadManifest(0, f"it leaves out {missed.name}, which belongs to the files that count")
-    except BadManifest as error:
-        file.add_problem(Problem(None, str(error)), MISSING if file.size is None else DAMAGED)
-        report.manifest = rebuild(directory, content)
+            report.files.append(file)
+        file.add_problem(Problem(None, refusal.problem), MISSING if file.size is None else DAMAGED)
+        manifest = rebuild(directory, content)
+        paths = tuple(path_of(directory, named) for named in manifest.loaded)
+        found = DataFiles(Source.APPEND_FILES, paths, manifest)
+    report.manifest = found.manifest
+    return found
 
 
 class _DirectoryCheck:
@@ -183,9 +175,11 @@ class _DirectoryCheck:
         """Look at everything."""
         directory, report = self._directory, self._report
         self._check_lock()
-        _check_manifest(directory, report)
-        manifest = report.manifest or Manifest(single_file(directory))
-        files = [FileReport(path_of(directory, file), file.kind.name.lower()) for file in manifest.loaded]
+        found = _find_files(directory, report)
+        named = found.manifest.loaded if found.manifest is not None else ()
+        files = [FileReport(path_of(directory, file), file.kind.name.lower()) for file in named]
+        if not found.is_published and not found.misplaced:
+            files[0].notes.append(WITHOUT_MANIFEST)
         snapshot = FileReport(directory.dump, "snapshot")
         present = [file for file in (*files, snapshot) if self._disk.exists(file.path)]
         sizes = [self._disk.size(file.path) for file in present]

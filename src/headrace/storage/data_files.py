@@ -13,22 +13,28 @@ Reads only. Start-up then makes the directory what was found (`DataFiles.is_publ
 the end of the last file; a reader leaves both as they are. Not thread-safe; nothing here outlives a call.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from headrace.engine.persistence import Progress
 from headrace.formats.aof import AofReader
 from headrace.formats.rdb_file import MAGIC
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
-from headrace.storage.errors import BadManifest, CannotRecover
+from headrace.storage.errors import BadManifest, CannotRecover, FilesUnknown
 from headrace.storage.loading import Loader
 from headrace.storage.log import Log
-from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
+from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, Manifest, ManifestFile, parse
 from headrace.storage.manifest_repair import left_out
 from headrace.storage.tail import Tail
+
+# How a manifest is called, and a base that may not have one yet; the first part is `appendfilename`.
+_MANIFEST: Final = re.compile(rf"(?!{TEMPORARY})(.+){re.escape(SUFFIX)}")
+_BASE: Final = re.compile(rf"(?!{TEMPORARY})(.+)\.[1-9][0-9]*\.base\.(rdb|aof)")
 
 # What is done about the end of the last file: its path, how it ends, and its bytes. Raises what refuses it.
 DecideTail = Callable[[Path, Tail, memoryview], None]
@@ -53,8 +59,23 @@ class DataFiles:
     misplaced: bool = False  # the base is still where Redis before 7 has it
 
 
+def located_directory(path: Path, disk: Disk) -> DataDirectory:
+    """Find out what the append-only files in a directory are called; it may itself be the one that they are in."""
+    places = [(path, path.parent), *((path / name, path) for name in disk.list(path))]
+    places = [(inside, directory) for inside, directory in places if disk.is_directory(inside)]
+    for pattern in (_MANIFEST, _BASE):
+        for inside, directory in places:
+            for name in disk.list(inside):
+                if (match := pattern.fullmatch(name)) is not None:
+                    return DataDirectory(disk, directory, append_directory=inside.name, append_file=match[1])
+    return DataDirectory(disk, path)
+
+
 def find_files(directory: DataDirectory, advice: str) -> DataFiles:
-    """Find the files of a directory whose append-only files count; the snapshot where there are none."""
+    """Find the files of a directory whose append-only files count; the snapshot where there are none.
+
+    Raises FilesUnknown where the manifest does not say which these are, or one of them is missing.
+    """
     disk = directory.disk
     if disk.exists(directory.manifest):
         return _named_files(directory, _read_sound_manifest(directory, advice), is_published=True)
@@ -66,16 +87,18 @@ def find_files(directory: DataDirectory, advice: str) -> DataFiles:
     return find_snapshot(directory)
 
 
+def has_append_files(directory: DataDirectory) -> bool:
+    """Whether `find_files` finds append-only files, or refuses those that are there."""
+    disk = directory.disk
+    named = disk.exists(directory.manifest) or disk.exists(directory.single_append_file)
+    return named or any(disk.size(directory.located(file)) for file in directory.append_files())
+
+
 def find_snapshot(directory: DataDirectory) -> DataFiles:
     """Find the snapshot of a directory, whatever else is there."""
     if directory.disk.exists(directory.dump):
         return DataFiles(Source.SNAPSHOT, (directory.dump,))
     return DataFiles()
-
-
-def read_manifest(directory: DataDirectory) -> Manifest:
-    """Read the manifest; raises BadManifest where it breaks a rule."""
-    return parse(directory.disk.read(directory.manifest))
 
 
 def single_file(directory: DataDirectory) -> ManifestFile:
@@ -99,15 +122,13 @@ def begins_with_snapshot(path: Path, source: memoryview, *, is_first: bool) -> b
 
 def _read_sound_manifest(directory: DataDirectory, advice: str) -> Manifest:
     try:
-        manifest = read_manifest(directory)
+        manifest = parse(directory.disk.read(directory.manifest))
     except BadManifest as error:
-        raise CannotRecover(f"The manifest {directory.manifest} is damaged: {error}. {advice}") from None
+        raise FilesUnknown(f"The manifest {directory.manifest} is damaged: {error}. {advice}", str(error)) from None
     missed = left_out(directory, manifest)
     if missed is not None:
-        raise CannotRecover(
-            f"The manifest {directory.manifest} leaves out {missed.name}, which belongs to the files that "
-            f"count. {advice}"
-        )
+        problem = f"leaves out {missed.name}, which belongs to the files that count"
+        raise FilesUnknown(f"The manifest {directory.manifest} {problem}. {advice}", f"it {problem}")
     return manifest
 
 
@@ -120,9 +141,10 @@ def _manifest_of(directory: DataDirectory, files: list[ManifestFile], advice: st
     bases = [file for file in files if file.kind is Kind.BASE]
     increments = [file for file in files if file.kind is Kind.INCREMENT]
     if len(bases) != 1 or any(directory.disk.size(directory.located(file)) for file in increments):
-        raise CannotRecover(
+        raise FilesUnknown(
             f"There are append-only files in {directory.append_directory}, but no manifest "
-            f"{directory.manifest.name} that says which of them count. {advice}"
+            f"{directory.manifest.name} that says which of them count. {advice}",
+            "there are append-only files, but it is missing",
         )
     return Manifest(bases[0], (), tuple(increments))
 
@@ -131,9 +153,10 @@ def _named_files(directory: DataDirectory, manifest: Manifest, *, is_published: 
     paths = tuple(path_of(directory, file) for file in manifest.loaded)
     for path in paths:
         if not directory.disk.exists(path):
-            raise CannotRecover(
+            raise FilesUnknown(
                 f"The append-only file {path} is missing, which the manifest names. Bring it back; "
-                f"`headrace check {directory.path}` says what there is."
+                f"`headrace check {directory.path}` says what there is.",
+                f"it names {path.name}, which is not there",
             )
     misplaced = directory.single_append_file in paths
     return DataFiles(Source.APPEND_FILES, paths, manifest, is_published, misplaced)

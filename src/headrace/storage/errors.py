@@ -24,5 +24,13 @@ class CannotRecover(StorageError):
     """A file is missing, damaged or not understood, and what is in it would be lost if the server started without."""
 
 
+class FilesUnknown(CannotRecover):
+    """Nothing says which append-only files make the data; `problem` is what is wrong with the manifest."""
+
+    def __init__(self, sentence: str, problem: str) -> None:
+        super().__init__(sentence)
+        self.problem = problem
+
+
 class CannotCheck(StorageError):
     """There is nothing to check, or no place for the repaired copy."""

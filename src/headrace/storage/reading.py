@@ -16,8 +16,14 @@ from headrace.commands.all import make_engine
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
-from headrace.storage.check import located_directory
-from headrace.storage.data_files import Source, damage_of, find_files, load_append_files, load_single_snapshot
+from headrace.storage.data_files import (
+    Source,
+    damage_of,
+    find_files,
+    load_append_files,
+    load_single_snapshot,
+    located_directory,
+)
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover

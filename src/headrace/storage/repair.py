@@ -13,7 +13,8 @@ Headrace cuts them. Redis takes them for a format error, so that they are cut he
 
 from pathlib import Path
 
-from headrace.storage.check import CheckReport, FileReport, located_directory
+from headrace.storage.check import CheckReport, FileReport
+from headrace.storage.data_files import located_directory
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotCheck

@@ -23,7 +23,7 @@ from headrace.core.errors import HeadraceError
 from headrace.core.stream import Stream
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
-from headrace.storage.check import located_directory
+from headrace.storage.data_files import has_append_files, located_directory
 from headrace.storage.disk import Disk
 
 SUFFIX: Final = ".parquet"
@@ -36,8 +36,7 @@ def holds_parquet(path: Path) -> bool:
     """Whether a path is a Parquet file, or a directory of them; a data directory may hold such files by chance."""
     if path.is_dir():
         directory = located_directory(path, Disk())
-        owned = (directory.manifest, directory.single_append_file, directory.dump)
-        return not any(file.exists() for file in owned) and bool(_files_in(path))
+        return not (has_append_files(directory) or directory.dump.exists()) and bool(_files_in(path))
     return path.suffix == SUFFIX
 
 
