@@ -36,7 +36,9 @@ def in_transaction(command: Command) -> list[Command]:
 
 
 def has_overflow(command: Command) -> bool:
-    """7.0 lets LREM overflow, which later versions refuse."""
+    """7.0 lets LREM overflow, which later versions refuse, and does not propagate zeros of a BITFIELD that fails."""
+    if command[0].lower() == b"bitfield":
+        return any(word.lower() == b"fail" for word in command)
     return command[0].lower() == b"lrem" and b"-9223372036854775808" in command
 
 

@@ -48,6 +48,7 @@ VALUES = {
     "destination": "{k}other",
     "destkey": "{k}other",
     "destination-db": "1",
+    "encoding": "u8",
     "end": "+",
     "event": "command",
     "function-code": "#!lua name=other\nredis.register_function('other', function() return 1 end)",

@@ -106,7 +106,7 @@ JUNK = (
         b"LIMIT",
     ),
     *(b"BYSCORE", b"BYLEX", b"REV", b"WITHSCORES", b"WITHVALUES", b"WEIGHTS", b"AGGREGATE", b"SUM", b"MAX", b"MIN"),
-    *(b"BIT", b"BYTE", b"AND", b"NOT"),
+    *(b"BIT", b"BYTE", b"AND", b"NOT", b"OVERFLOW", b"FAIL", b"u8", b"#1"),
     *(b"LEFT", b"RIGHT", b"BEFORE", b"AFTER", b"RANK", b"MAXLEN", b"t1", b"l1", b"s1", b"z1", b"h1", b"missing"),
 )
 
@@ -118,7 +118,7 @@ class CompanionCommands:
         self.random = random.Random(seed)
         self._families: tuple[Sequence[Callable[[], Command]], ...] = (
             (self._set, self._set, self._get, self._string_many, self._count, self._count, self._bytes, self._bytes),
-            (self._bit, self._bit_range, self._bitop),
+            (self._bit, self._bit_range, self._bitop, self._bitfield),
             (self._push, self._push, self._push, self._pop, self._list_read, self._list_change, self._list_move),
             (
                 self._sadd,
@@ -305,6 +305,17 @@ class CompanionCommands:
     def _bitop(self) -> Command:
         operation = self._pick((b"AND", b"OR", b"XOR", b"NOT", b"xor"))
         return [b"BITOP", operation, self._key_of(b"t"), *self._keys_of(b"t", 1 if operation == b"NOT" else 3)]
+
+    def _bitfield(self) -> Command:
+        operations: list[bytes] = []
+        for _ in range(self.random.randint(0, 4)):
+            kind = self._pick((b"u8", b"i8", b"u1", b"i1", b"i64", b"u63", b"i5", b"u12", b"i33", b"u64", b"u0", b"x8"))
+            offset = self._pick((b"0", b"1", b"7", b"8", b"#0", b"#1", b"#3", b"77", b"#9", b"-1", b"4294967296"))
+            name = self._pick((b"GET", b"SET", b"INCRBY", b"incrby", b"get"))
+            value = [self._pick(INTEGERS)] if name.upper() != b"GET" else []
+            overflow = self._maybe(0.3, b"OVERFLOW", self._pick((b"WRAP", b"SAT", b"sat", b"FAIL")))
+            operations += [*overflow, name, kind, offset, *value]
+        return [self._pick((b"BITFIELD", b"BITFIELD", b"BITFIELD_RO")), self._key_of(b"t"), *operations]
 
     # --- lists -------------------------------------------------------------------------------------------------
 

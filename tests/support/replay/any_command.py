@@ -350,6 +350,12 @@ def _set(writer: AnyCommand) -> Line:
     return [writer.key(), writer.text(), *options, *([writer.pick(b"NX", b"XX", b"GET")] if writer.chance(0.3) else [])]
 
 
+def _bit_operations(writer: AnyCommand) -> Line:
+    field = [writer.pick(b"u8", b"i5", b"u63", b"i64"), writer.pick(b"0", b"7", b"#3", b"77")]
+    overflow = [b"OVERFLOW", writer.pick(b"WRAP", b"SAT", b"FAIL")] if writer.chance(0.5) else []
+    return [*overflow, writer.pick(b"SET", b"INCRBY"), *field, writer.random.choice(NUMBERS), b"GET", *field]
+
+
 def _zrangestore(writer: AnyCommand) -> Line:
     by = writer.random.choice(([], [b"BYSCORE"]))
     return [writer.key(), writer.key(), b"0", b"5", *by, *([b"LIMIT", b"0", b"2"] if by else [])]
@@ -378,6 +384,7 @@ _SPECIAL: Final[dict[bytes, Callable[[AnyCommand], Line]]] = {
     b"headrace|link": _link,
     b"restore": _restore,
     b"set": _set,
+    b"bitfield": lambda writer: [writer.key(), *_bit_operations(writer)],
     b"setbit": lambda writer: [writer.key(), writer.pick(b"0", b"7", b"8", b"77", b"999"), writer.pick(b"0", b"1")],
     b"zrangestore": _zrangestore,
     b"lmove": _ended,

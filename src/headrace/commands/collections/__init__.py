@@ -1,6 +1,7 @@
 """Commands on the values beside streams: strings, lists, sets, hashes and sorted sets."""
 
 from headrace.commands.collections import (
+    bit_fields,
     bits,
     common_subsequence,
     hashes,
@@ -18,6 +19,7 @@ from headrace.commands.collections import (
 )
 
 __all__ = [
+    "bit_fields",
     "bits",
     "common_subsequence",
     "hashes",

@@ -24,6 +24,7 @@ NOT_KEY: Final = ("not_key",)  # what only looks like one, so that a cluster sen
 # One for all keys of the command, or one for each. Others: SHOWN where the command reads, CHANGED where it writes.
 _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"append": (_ADDED_TO,),
+    b"bitfield": (("RW", "access", "update", "variable_flags"),),
     b"bitop": (_OVERWRITTEN, _SHOWN),
     b"blmove": (_TAKEN_AND_SHOWN, _ADDED_TO),
     b"blmpop": (_TAKEN_AND_SHOWN,),

@@ -78,7 +78,6 @@ FORMS_SINCE: Final[dict[str, dict[str, str]]] = {
 
 # Commands of redis-server 7.0 that Headrace does not have, by what they are for.
 NOT_HERE: Final[dict[str, str]] = {
-    "bits as integers": "bitfield bitfield_ro",
     "places on a map": (
         "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch "
         "geosearchstore"

@@ -4,7 +4,6 @@ from typing import Final
 
 from headrace.commands.declaration.client_hints import (
     NOT_KEY,
-    KeyAccess,
     key_access,
     key_number,
     key_word,
@@ -15,6 +14,7 @@ from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.syntax import Argument, arguments_of
 from headrace.commands.declaration.table import TABLE, command
 from headrace.engine.acl.categories import CATEGORIES, categories_of
+from headrace.engine.acl.rules import access_words
 from headrace.engine.call import Call
 from headrace.engine.command import Command, Flag
 from headrace.engine.errors import SYNTAX, CommandError
@@ -292,7 +292,7 @@ def command_list(call: Call) -> None:
 @command("command|getkeys command [arg ...]", arity=-3, flags=_QUIET, since="2.8.13", group="server")
 def command_getkeys(call: Call) -> None:
     """Reply the keys that a request names."""
-    keys, _ = _keys_of_request(call)
+    _, keys = _keys_of_request(call)
     call.reply.array(len(keys))
     for key in keys:
         call.reply.bulk(key)
@@ -301,15 +301,15 @@ def command_getkeys(call: Call) -> None:
 @command("command|getkeysandflags command [arg ...]", arity=-3, flags=_QUIET, since="7.0.0", group="server")
 def command_getkeysandflags(call: Call) -> None:
     """Reply the keys that a request names, each with how it is treated."""
-    keys, accesses = _keys_of_request(call)
+    found, keys = _keys_of_request(call)
     call.reply.array(len(keys))
     for i, key in enumerate(keys):
         call.reply.array(2)
         call.reply.bulk(key)
-        _reply_words(call.reply, [flag.encode() for flag in accesses[min(i, len(accesses) - 1)]])
+        _reply_words(call.reply, [flag.encode() for flag in access_words(found, call.argv[2:], i)])
 
 
-def _keys_of_request(call: Call) -> tuple[list[bytes], tuple[KeyAccess, ...]]:
+def _keys_of_request(call: Call) -> tuple[Command, list[bytes]]:
     request = call.argv[2:]
     found = TABLE.get(request[0].lower())
     if found is not None and found.subcommands and len(request) > 1:
@@ -324,7 +324,7 @@ def _keys_of_request(call: Call) -> tuple[list[bytes], tuple[KeyAccess, ...]]:
     keys = found.keys_in(request)
     if not keys and not found.flags & Flag.NO_MANDATORY_KEYS:
         raise CommandError(b"ERR Invalid arguments specified for command")
-    return keys, accesses
+    return found, keys
 
 
 @command("command|help", arity=2, flags=_QUIET, since="5.0.0", group="server")

@@ -85,16 +85,26 @@ class Denial(NamedTuple):
     what: bytes  # the command's full name, the key, or the channel
 
 
+def access_words(command: Command, argv: list[bytes], index: int) -> tuple[str, ...]:
+    """Tell how a request treats one of its keys, in the words of COMMAND INFO; of some commands, options decide it."""
+    if command.name == b"set":
+        shows = any(word.lower() == b"get" for word in argv[3:])
+        return ("RW", "access", "update") if shows else ("OW", "update")
+    if command.name == b"bitfield":
+        writes = any(word.lower() in (b"set", b"incrby") for word in argv[2:])
+        return ("RW", "access", "update") if writes else ("RO", "access")
+    words: tuple[str, ...] = command.access[min(index, len(command.access) - 1)]
+    return words
+
+
 def access_needed(command: Command, argv: list[bytes], index: int) -> Access:
     """Tell what a command does to one of its keys: to see its value is reading, to change it is writing."""
-    words = command.access[min(index, len(command.access) - 1)]
+    words = access_words(command, argv, index)
     needed = Access(0)
     if "access" in words:
         needed |= Access.READ
     if {"insert", "update", "delete"} & set(words):
         needed |= Access.WRITE
-    if command.name == b"set" and not any(word.lower() == b"get" for word in argv[3:]):
-        needed = Access.WRITE  # it shows the former value only where it is asked to
     return needed
 
 
