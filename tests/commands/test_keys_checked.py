@@ -84,7 +84,7 @@ class Witness:
         self.end_wait(self.engine.client)
         touched = set(self.missed)
         for _, effect in self.engine.take_effects():
-            command = engine.command_of(effect)
+            command = engine.commands.named_by(effect)
             assert command is not None
             if engine.stats.expired == expired or effect[0] != b"DEL":
                 touched.update(keys_of(command, effect))
@@ -102,7 +102,7 @@ def keys_of(command: Command, argv: Request) -> list[bytes]:
 
 def assert_checked(witness: Witness, request: Request) -> bytes | None:
     """Run a request and compare; return the command's name where it was one."""
-    command = witness.engine.engine.command_of(request)
+    command = witness.engine.engine.commands.named_by(request)
     touched = witness.touched_by(request)
     if command is None or command.name.split(b"|")[0] in WHOLE or command.flags & Flag.IN_MULTI:
         return None

@@ -216,8 +216,8 @@ def test_a_renamed_command_is_repeated_by_the_name_it_was_born_with() -> None:
     expected = session.state()
     machine = Machine.__new__(Machine)
     machine.prepare(session.disk, lambda: session.now_ms, session.settings)
-    machine.engine.rename_command(b"set", b"put")
-    machine.engine.rename_command(b"get", b"set")
+    machine.engine.commands.rename(b"set", b"put")
+    machine.engine.commands.rename(b"get", b"set")
     machine.open()
     assert take_state(machine.engine) == expected
 

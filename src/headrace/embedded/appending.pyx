@@ -26,6 +26,7 @@ from headrace.core.stream_id cimport NEW_ID_AUTO, wrap_id, write_decimal
 from headrace.embedded.local_connection cimport LocalConnection
 from headrace.engine.command cimport DENY_OOM, WRITE
 from headrace.engine.engine cimport Engine
+from headrace.engine.refusals cimport admits
 from headrace.engine.blocking.waking cimport serve_waiting
 
 from headrace.commands.streams.appending import TOO_LARGE, new_stream
@@ -54,7 +55,7 @@ cdef class Appender:
         self.client = connection.session.client
         self.client.last_command = b"xadd"
         self.command = Command(b"xadd", self.append, syntax="", arity=-5, flags=WRITE | DENY_OOM)
-        self.counted = host.engine.table[b"xadd"]
+        self.counted = host.engine.commands.table[b"xadd"]
         self.row_sizes = []
 
     def __dealloc__(self):
@@ -112,7 +113,7 @@ cdef class Appender:
             return None
         self.added = 0
         self.locate_spans()
-        if engine.admits(client, self.counted, argv):
+        if admits(engine, client, self.counted, argv):
             try:
                 engine.run(client, self.command, argv)
                 if engine.pushes:

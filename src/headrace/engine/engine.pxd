@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from headrace.core.entry_log cimport NodeLimits
 from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command
+from headrace.engine.command_names cimport CommandNames
 from headrace.engine.effect_log cimport EffectLog
 from headrace.engine.keyspace cimport Database
 from headrace.engine.stats cimport Stats
@@ -12,12 +13,7 @@ cdef class Engine:
     cdef readonly object config
     cdef readonly NodeLimits node_limits
     cdef readonly dict clients          # id -> Client
-    cdef readonly dict commands         # every spelling seen -> Command
-    cdef bytes recent_name              # of the last command looked up: pipelines repeat themselves, and to compare
-    cdef Command recent_command         # is cheaper than to hash
-    cdef dict repeated                  # the same of effects, whatever clients call the commands
-    cdef readonly dict table            # lower-case name -> Command
-    cdef dict names                     # the same, by the names that clients use: `rename-command`
+    cdef readonly CommandNames commands     # which command a name means
     cdef readonly Stats stats
     cdef readonly str run_id            # of this run of this server
     cdef readonly object chores         # what is done by time
@@ -79,11 +75,6 @@ cdef class Engine:
     cdef int execute_muted(self, Client client, list argv) except -1
     cdef int mute(self, Client client, size_t written) except -1
     cdef int dispatch(self, Client client, list argv) except -1
-    cdef int refuse(self, Client client, Command command, bytes text) except -1
-    cdef Command find_command(self, Client client, list argv)
-    cdef bint admits(self, Client client, Command command, list argv) except -1
-    cdef Command find_effect(self, Client client, list argv)
-    cpdef Command command_of(self, list argv)
     cdef bint is_paused(self) noexcept
     cdef int apply(self, Client client, list argv) except -1
     cpdef int record(self, Database db, list argv) except -1

@@ -24,13 +24,12 @@ from headrace.core.stream cimport Stream
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.command cimport (
-    ALLOW_BUSY, DENY_OOM, FAST, IN_MULTI, LENGTHY, LOADING, NO_MULTI, PROTECTED, READ, SKIP_MONITOR,
-    SKIP_SLOWLOG, WRITE, count_call,
+    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, WRITE, count_call,
 )
 from headrace.engine.pubsub.notifications cimport (
     EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
 )
-from headrace.engine.refusals cimport debugging_allowed, flags_of, forbidding, unknown_command
+from headrace.engine.refusals cimport find_command, find_effect, refuse
 from headrace.engine.blocking.waking cimport run_due, serve_waiting
 
 import traceback
@@ -40,10 +39,8 @@ from time import time_ns
 
 from headrace.engine.channel import CLOSED
 from headrace.engine.chores import Chores
-from headrace.engine.effects import BESIDE_WRITES, deletion, forgetting
-from headrace.engine.errors import (
-    BUSY, BUSY_FUNCTION, DEBUG_NOT_ALLOWED, INTERNAL_ERROR, OUT_OF_MEMORY, CommandError, quoted,
-)
+from headrace.engine.effects import deletion, forgetting
+from headrace.engine.errors import INTERNAL_ERROR, OUT_OF_MEMORY, CommandError
 from headrace.engine.freeing import Freeing
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.pubsub.monitoring import Monitors
@@ -58,7 +55,6 @@ from headrace.engine.blocking.waiting import WaitingRoom
 
 
 cdef enum:
-    SPELLINGS = 4096            # how many ways to write command names are remembered
     CLOCK_STEP_MS = 50          # from one tick to the next; what corrects a clock slowly does less than that
     EXPIRED_AT_ONCE = 1000      # keys of a database that one tick expires, so that no client waits long
 
@@ -72,12 +68,7 @@ cdef class Engine:
 
     def __init__(self, config, table: dict):
         self.config = config
-        self.table = self.names = table
-        self.commands = {}
-        self.repeated = {}
-        for name, command in table.items():
-            self.commands[name] = command
-            self.commands[name.upper()] = command
+        self.commands = CommandNames(table)
         self.chores = Chores()
         self.databases = [Database(number) for number in range(config["databases"])]
         for db in self.databases:
@@ -208,19 +199,6 @@ cdef class Engine:
         self.scripts.flush()
         self.functions.flush()
 
-    def rename_command(self, name: bytes, called: bytes) -> None:
-        """Let clients call a command otherwise or, by an empty name, not at all; rules still call it as before."""
-        if name not in self.names:
-            raise ValueError("there is no such command")
-        if called in self.names:
-            raise ValueError("there is a command of the new name")
-        self.names = dict(self.names)
-        command = self.names.pop(name)
-        if called:
-            self.names[called] = command
-        self.commands = {}
-        self.recent_name = None
-
     # --- clients -----------------------------------------------------------------------------------------------
 
     def connect(self, channel) -> Client:
@@ -292,7 +270,7 @@ cdef class Engine:
 
     cdef int dispatch(self, Client client, list argv) except -1:
         """Refuse, hold back, queue or run a request."""
-        cdef Command command = self.find_command(client, argv)
+        cdef Command command = find_command(self, client, argv)
         if command is None:
             return 0
         if self.clock is None:
@@ -307,7 +285,7 @@ cdef class Engine:
         if client.queue is not None and not command.flags & IN_MULTI:
             if command.flags & NO_MULTI:
                 client.queue_failed = True
-                return self.refuse(client, command, b"ERR Command not allowed inside a transaction")
+                return refuse(self, client, command, b"ERR Command not allowed inside a transaction")
             if not client.queue_failed and not client.watch_failed:     # else nobody will run it
                 client.keep_for_exec(command, argv)
             client.reply.simple(b"QUEUED")
@@ -317,113 +295,17 @@ cdef class Engine:
             return 0
         return self.run(client, command, argv)
 
-    # --- finding and refusing ----------------------------------------------------------------------------------
-
-    cdef Command find_command(self, Client client, list argv):
-        """The command that a request names, or None after refusing it."""
-        cdef bytes name = <bytes>argv[0]
-        cdef Command command
-        cdef Command inner
-        cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
-        if name == self.recent_name:
-            command = self.recent_command
-        else:
-            command = self.commands.get(name)
-            self.recent_name = name
-            self.recent_command = command
-        if command is None:
-            command = self.names.get(name.lower())
-            if command is None:
-                client.last_command = b"NULL"
-                self.refuse(client, None, unknown_command(argv))
-                return None
-            if len(self.commands) < SPELLINGS:
-                self.commands[name] = command
-            self.recent_command = command
-        if command.subcommands and argc > 1:
-            inner = command.subcommands.get((<bytes>argv[1]).lower())
-            if inner is None:
-                client.last_command = b"NULL"
-                self.refuse(client, command, b"ERR unknown subcommand '%s'. Try %s HELP." % (
-                    quoted(argv[1])[:128], command.name.upper()))
-                return None
-            command = inner
-        client.last_command = command.name
-        if (argc != command.arity) if command.arity >= 0 else (argc < -command.arity):
-            self.refuse(client, command, b"ERR wrong number of arguments for '%s' command" % command.name)
-            return None
-        return command if self.admits(client, command, argv) else None
-
-    cdef bint admits(self, Client client, Command command, list argv) except -1:
-        """Whether a client may run a command now; if not, it is refused."""
-        if command.flags & PROTECTED and not debugging_allowed(self, client):
-            self.refuse(client, command, DEBUG_NOT_ALLOWED)
-            return False
-        if client.guarded:
-            refusal = forbidding(self, client, command, argv)
-            if refusal is not None:
-                self.refuse(client, command, refusal)
-                return False
-        if self.over_memory and flags_of(client, command) & DENY_OOM:
-            self.refuse(client, command, OUT_OF_MEMORY)
-            return False
-        if self.loading and not command.flags & LOADING:
-            self.refuse(client, command, b"LOADING Redis is loading the dataset in memory")
-            return False
-        if self.write_refusal is not None and flags_of(client, command) & WRITE:
-            self.refuse(client, command, self.write_refusal)
-            return False
-        if self.busy is not None and not command.flags & ALLOW_BUSY:
-            running = self.script_host.running
-            self.refuse(client, command, BUSY_FUNCTION if running is not None and running.is_function else BUSY)
-            return False
-        return True
-
     cdef int apply(self, Client client, list argv) except -1:
         """Run or queue an effect that is repeated."""
-        cdef Command command = self.find_effect(client, argv)
+        cdef Command command = find_effect(self, client, argv)
         if command is None:
             return 0
         if client.queue is None or command.flags & IN_MULTI:
             return self.run(client, command, argv)
         if command.flags & NO_MULTI:
-            return self.refuse(client, command, b"ERR Command not allowed inside a transaction")
+            return refuse(self, client, command, b"ERR Command not allowed inside a transaction")
         client.keep_for_exec(command, argv)
         return 0
-
-    cdef Command find_effect(self, Client client, list argv):
-        """The command of an effect: by the name that it was born with, and only what may be an effect.
-
-        Nothing else is asked. Limits, permissions and the state of the server were, when it was done.
-        """
-        cdef bytes name = <bytes>argv[0]
-        cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
-        cdef Command command = self.repeated.get(name)
-        if command is None:
-            command = self.table.get(name.lower())
-            if command is not None and len(self.repeated) < SPELLINGS:
-                self.repeated[name] = command
-        if command is not None and command.subcommands and argc > 1:
-            command = command.subcommands.get((<bytes>argv[1]).lower())
-        if command is None:
-            self.refuse(client, None, unknown_command(argv))
-        elif not command.flags & WRITE and command.name not in BESIDE_WRITES:
-            self.refuse(client, command, b"ERR '%s' does not change data, and no server writes it there" % command.name)
-        elif (argc != command.arity) if command.arity >= 0 else (argc < -command.arity):
-            self.refuse(client, command, b"ERR wrong number of arguments for '%s' command" % command.name)
-        else:
-            return command
-        return None
-
-    cpdef Command command_of(self, list argv):
-        """Find the command that words name, as clients call it; None where there is none."""
-        cdef bytes name = <bytes>argv[0]
-        cdef Command command = self.commands.get(name)
-        if command is None:
-            command = self.names.get(name.lower())
-        if command is not None and command.subcommands and PyList_GET_SIZE(argv) > 1:
-            return command.subcommands.get((<bytes>argv[1]).lower())
-        return command
 
     def run_found(self, client: Client, command: Command, argv: list) -> None:
         """Run a command that was found fit to run: inside another, which has its effects, too, or as a long run."""
@@ -450,19 +332,6 @@ cdef class Engine:
             self.deliver_pushes()
         client.channel.resume()
         run_due(self)
-
-    cdef int refuse(self, Client client, Command command, bytes text) except -1:
-        """Answer an error for a command that was not run."""
-        if command is not None:
-            command.rejected += 1
-            if command.name == b"exec":
-                client.discard_transaction()
-                text = b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR ")
-        if client.queue is not None:
-            client.queue_failed = True
-        self.stats.count_error(text)
-        client.reply.error(text)
-        return 0
 
     cdef int run(self, Client client, Command command, list argv) except -1:
         """Run a command: its handler, its effects, its statistics."""
@@ -570,7 +439,7 @@ cdef class Engine:
                 if client.guarded and not client.user.unlimited:
                     refusal = self.users.refuse_queued(client, command, argv)
                     if refusal is not None:
-                        self.refuse(client, command, refusal)
+                        refuse(self, client, command, refusal)
                         continue
                 self.run(client, command, argv)
         finally:

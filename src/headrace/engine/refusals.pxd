@@ -2,7 +2,7 @@ from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command
 from headrace.engine.engine cimport Engine
 
-cdef bytes forbidding(Engine engine, Client client, Command command, list argv)
-cdef bint debugging_allowed(Engine engine, Client client)
-cdef int flags_of(Client client, Command command)
-cdef bytes unknown_command(list argv)
+cdef Command find_command(Engine engine, Client client, list argv)
+cdef Command find_effect(Engine engine, Client client, list argv)
+cdef bint admits(Engine engine, Client client, Command command, list argv) except -1
+cdef int refuse(Engine engine, Client client, Command command, bytes text) except -1

@@ -538,7 +538,7 @@ def _prepare_users(engine: Engine) -> None:
         raise CannotServe(str(error)) from None
     for name, called in config.renamed:
         try:
-            engine.rename_command(os.fsencode(name.lower()), os.fsencode(called.lower()))
+            engine.commands.rename(os.fsencode(name.lower()), os.fsencode(called.lower()))
         except ValueError as error:
             raise CannotServe(f"The directive 'rename-command {name} {called}' is refused: {error}.") from None
 

@@ -137,7 +137,7 @@ def acl_cat(call: Call) -> None:
     category = call.argv[2].lower().decode("latin-1")
     if category not in CATEGORIES:
         raise CommandError(b"ERR Unknown category '%s'" % quoted(call.argv[2]))
-    _reply_names(call, [each.name for each in in_category(call.engine.table, category)])
+    _reply_names(call, [each.name for each in in_category(call.engine.commands.table, category)])
 
 
 @command("acl|dryrun username command [arg [arg ...]]", arity=-4, flags=_ADMIN, since="7.0.0", group="server")
@@ -147,7 +147,7 @@ def acl_dryrun(call: Call) -> None:
     request = call.argv[3:]
     if user is None:
         raise CommandError(b"ERR User '%s' not found" % quoted(call.argv[2]))
-    found = call.engine.table.get(request[0].lower())
+    found = call.engine.commands.table.get(request[0].lower())
     if found is not None and found.subcommands and len(request) > 1:
         found = found.subcommands.get(request[1].lower())
     if found is None:

@@ -57,7 +57,7 @@ def config_resetstat(call: Call) -> None:
     """Set back what INFO counts."""
     call.engine.stats.reset()
     call.engine.users.log.denied = dict.fromkeys(Reason, 0)
-    for declared in call.engine.table.values():
+    for declared in call.engine.commands.table.values():
         declared.forget_calls()
         for inner in declared.subcommands.values():
             inner.forget_calls()

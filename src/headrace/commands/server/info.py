@@ -199,7 +199,7 @@ def _modules(_engine: Engine) -> Fields:
 
 
 def _all_commands(engine: Engine) -> Iterator[Command]:
-    for declared in engine.table.values():
+    for declared in engine.commands.table.values():
         yield declared
         yield from declared.subcommands.values()
 

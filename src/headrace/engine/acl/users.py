@@ -59,7 +59,7 @@ class Users:
     def _born(self, name: bytes) -> User:
         """Return a user who may do nothing yet."""
         config = self._engine.config
-        return User(name, self._engine.table, listens=lambda: config["acl-pubsub-default"] == "allchannels")
+        return User(name, self._engine.commands.table, listens=lambda: config["acl-pubsub-default"] == "allchannels")
 
     def _born_default(self) -> User:
         """Return the default user as it is where nothing else is said."""

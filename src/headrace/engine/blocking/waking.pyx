@@ -14,6 +14,7 @@ from libc.stdint cimport uint64_t
 from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command, count_call
 from headrace.engine.keyspace cimport Database
+from headrace.engine.refusals cimport find_command
 
 from headrace.engine.blocking.pausing import run_postponed
 from headrace.engine.chores import Chore
@@ -52,7 +53,7 @@ def retry(engine: Engine, client: Client) -> None:
     wait = client.wait
     client.retrying = True
     try:
-        found = engine.find_command(client, wait.argv)
+        found = find_command(engine, client, wait.argv)
         if found is not None:
             engine.run(client, found, wait.argv)
     finally:
@@ -115,7 +116,7 @@ def release(engine: Engine, client: Client, error: bytes | None) -> None:
     """End a wait without serving it: with an error, or with nothing, as after a timeout."""
     cdef size_t written = client.reply.written()
     cdef bytes kind = client.wait.kind
-    cdef Command command = engine.command_of(client.wait.argv)
+    cdef Command command = engine.commands.named_by(client.wait.argv)
     cdef uint64_t errors = client.reply.errors
     engine.waiting.leave(client)
     if error is None and kind == REPLICAS:

@@ -193,7 +193,7 @@ class ScriptHost:
         if not all(map(_is_text, words)):
             raise ScriptRefusal(b"ERR Lua redis lib command arguments must be strings or integers")
         argv = [_digits(word) for word in words]
-        command = self._engine.command_of(argv)
+        command = self._engine.commands.named_by(argv)
         if command is None or not command.accepts(len(argv)):
             raise ScriptRefusal(b"ERR Invalid command passed to redis.acl_check_cmd()")
         user = self._run.client.user

@@ -61,7 +61,7 @@ cdef class ScriptRun:
         """Run a command for the script, which writes its reply; returns why it may not, or None."""
         cdef Engine engine = self.engine
         cdef Client client = self.client
-        cdef Command command = engine.command_of(argv)
+        cdef Command command = engine.commands.named_by(argv)
         cdef Py_ssize_t argc = PyList_GET_SIZE(argv)
         if command is None:
             return b"ERR Unknown Redis command called from script"
