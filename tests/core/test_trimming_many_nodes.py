@@ -1,10 +1,12 @@
 """A trim that drops very many nodes at once does what dropping them one by one does."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from headrace.core.entry_log import NodeLimits
 from headrace.core.memory import fail_after, fail_never
-from headrace.core.stream import Stream
+from headrace.core.stream import Fate, Policy, Stream
 
 ENTRIES = 5000
 
@@ -15,6 +17,12 @@ def numbered(entries: int = ENTRIES) -> Stream:
     for n in range(1, entries + 1):
         stream.append((b"f", b"%d" % n), b"%d-0" % n)
     return stream
+
+
+def pending_in(stream: Stream) -> Sequence[object]:
+    group = stream.group(b"g")
+    assert group is not None
+    return group.delivery_order()
 
 
 def ids(stream: Stream) -> list[int]:
@@ -81,3 +89,19 @@ def test_without_memory_nothing_happens() -> None:
             fail_never()
         break
     assert ids(stream)[-1] == ENTRIES
+
+
+@pytest.mark.parametrize("policy", [Policy.DELREF, Policy.ACKED])
+@pytest.mark.parametrize("pending", [[], [1], [2], [2399], [2400], [4801], [1, 2399, 4999]])
+@pytest.mark.parametrize("delivered", [2399, 2400, 4799, ENTRIES - 1])
+def test_a_policy_does_what_it_does_to_entries_one_by_one(delivered: int, pending: list[int], policy: Policy) -> None:
+    stream = numbered()
+    stream.delete([b"2400-0"])
+    group = stream.create_group(b"g")
+    group.read_new(b"c", 1, delivered)
+    group.acknowledge([b"%d-0" % n for n in range(1, ENTRIES + 1) if n not in pending])
+    twin = stream.copy()
+    went = twin.delete_with([b"%d-0" % n for n in range(1, 4801)], policy).count(Fate.DELETED)
+    assert stream.trim_to_id(b"4801-0", policy=policy) == went
+    assert ids(stream) == ids(twin)
+    assert pending_in(stream) == pending_in(twin)

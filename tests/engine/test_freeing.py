@@ -53,6 +53,16 @@ def test_unlink_frees_beside_the_loop(engine: InProcess, key: str) -> None:
     assert b"lazyfree_pending_objects:0\r\n" in engine.run("INFO", "memory")
 
 
+@pytest.mark.parametrize("policy", ["KEEPREF", "DELREF", "ACKED"])
+def test_a_trim_of_very_many_nodes_frees_beside_the_loop(engine: InProcess, policy: str) -> None:
+    engine.run("CONFIG", "SET", "stream-node-max-entries", 1)
+    for n in range(2000):
+        engine.run("XADD", "nodes", f"{n + 1}-0", "f", "v")
+    engine.run("XGROUP", "CREATE", "nodes", "done", "$")
+    assert engine.run("XTRIM", "nodes", "MAXLEN", 10, policy) == b":1990\r\n"
+    assert await_freed(engine) == 1
+
+
 def test_what_is_small_is_freed_at_once(engine: InProcess) -> None:
     engine.run("RPUSH", "short", 1, 2, 3)
     assert engine.run("UNLINK", "short", "string") == b":2\r\n"

@@ -36,6 +36,7 @@ cdef class References:
     cdef ID slowest             # the smallest last_id of them
 
     cdef bint hold(self, ID id) noexcept
+    cdef bint concern(self, ID first, ID last, Policy policy) noexcept
     cdef bint drop(self, ID id) noexcept
     cdef list holders(self, ID id)
 
@@ -63,6 +64,6 @@ cdef class Stream:
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
     cdef int set_history(self, ID last, int64_t entries_added, ID max_deleted) except -1
     cdef uint64_t trim(self, const TrimGoal *goal, ID *reached, TrimRecord record=*) except? 0
-    cdef uint64_t trim_front(self, const TrimGoal *goal) except? 0
+    cdef uint64_t trim_front(self, const TrimGoal *goal, References references, ID *end) except? 0
     cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end,
                             TrimRecord record) except? 0
