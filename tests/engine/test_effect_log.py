@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.engine.applier import Applier
-from headrace.engine.effect_log import CallbackSubscriber
+from headrace.engine.effect_log import CallbackSubscriber, EffectLog
 from headrace.formats.command_source import CommandSource
 from support.in_process import InProcess, InProcessClient
 from support.storage.crash_life import ROOT, Clock, Process
@@ -125,3 +125,44 @@ def test_the_offset_is_the_same_after_a_restart(appendonly: str, *, rewrites: bo
         assert expected > 0
         process.journal.drain()
         disk = disk.restarted()
+
+
+def test_a_history_is_left_at_an_offset_and_has_a_name_of_its_own() -> None:
+    log = EffectLog()
+    units: list[bytes] = []
+    log.subscribe(CallbackSubscriber(units.append))
+    log.write([(0, [b"SET", b"a", b"1"])])
+    first, left_at = log.history, log.offset
+    log.branch()
+    assert log.history != first
+    assert log.ancestors == [(first, left_at)]
+    assert log.offset == left_at
+    log.write([(0, [b"SET", b"a", b"2"])])
+    assert units[-1].startswith(b"*2\r\n$6\r\nSELECT")
+
+
+def test_what_a_master_sent_is_handed_over_as_it_came() -> None:
+    log = EffectLog()
+    units: list[bytes] = []
+    log.subscribe(CallbackSubscriber(units.append))
+    log.begin_at(100, b"a" * 40, [(b"b" * 40, 50)])
+    log.forward(b"*1\r\n$4\r\nPING\r\n", 3)
+    assert units == [b"*1\r\n$4\r\nPING\r\n"]
+    assert (log.offset, log.history, log.ancestors, log.selected) == (114, b"a" * 40, [(b"b" * 40, 50)], 3)
+    log.skip(6)
+    assert (log.offset, units[1:]) == (120, [])
+    log.continue_as(b"c" * 40)
+    assert log.ancestors == [(b"a" * 40, 120), (b"b" * 40, 50)]
+
+
+def test_a_change_that_nobody_took_ends_a_history() -> None:
+    log = EffectLog()
+    subscriber = CallbackSubscriber(lambda _: None)
+    log.subscribe(subscriber)
+    log.write([(0, [b"SET", b"a", b"1"])])
+    known, offset = log.history, log.offset
+    log.unsubscribe(subscriber)
+    log.subscribe(subscriber)
+    assert log.history != known
+    assert log.ancestors == []
+    assert log.offset > offset

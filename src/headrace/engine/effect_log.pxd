@@ -3,9 +3,13 @@ from libc.stdint cimport uint64_t
 from headrace.core.memory cimport byte_t
 
 
-cdef class Subscriber:
-    cdef bint starts_anew               # what it takes next is its first, and must name its database
+cdef class EffectLog
 
+
+cdef class Subscriber:
+    cdef bint starts_anew               # what it takes next does not follow what it took last
+
+    cdef int begin(self, EffectLog log) except -1
     cdef int take(self, const byte_t *data, size_t size) except -1
     cdef int miss(self) except -1
 
@@ -17,10 +21,13 @@ cdef class CallbackSubscriber(Subscriber):
 cdef class EffectLog:
     cdef readonly bint wanted           # somebody takes effects, so that commands must say what they did
     cdef readonly uint64_t offset       # bytes of all effects, since the data began to be
+    cdef readonly bytes history         # the name of the history that the offset is of: 40 hexadecimal digits
+    cdef readonly list ancestors        # (name, offset where it was left), the youngest first
+    cdef bint continuous                # every change of the data since that offset was counted
     cdef list pending                   # (database number, argv) of the command that runs
     cdef list subscribers
     cdef bint paused
-    cdef int selected                   # the database of the last effect
+    cdef readonly int selected          # the database of the last effect; -1: the next one names its own
     cdef byte_t *data                   # the effects of one command, encoded
     cdef size_t size
     cdef size_t capacity
@@ -30,6 +37,8 @@ cdef class EffectLog:
         self.pending.append((database, argv))
         return 0
 
+    cdef int relocate(self) except -1
+    cdef int begin_subscribers(self) except -1
     cdef int settle(self) except -1
     cdef int encode(self) except -1
     cdef int put(self, list argv) except -1

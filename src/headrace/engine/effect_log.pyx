@@ -9,6 +9,18 @@ them.
 
 The offset counts the bytes of all units since the data began to be. Snapshots keep it, and a start counts on from there
 with what it repeats, so that it means the same before a restart and after it.
+
+A history is a sequence of units that nobody else writes: its name and an offset say which data there is. Whoever may
+come to write something else behind an offset than others have seen branches off, under a new name: a replica that is
+promoted, and a master that starts again, because it may have sent more than it had on disk. The histories that led here
+are the ancestors, each with the offset where it was left.
+
+    ancestor A ──────── 5000 ┐
+    ancestor B               └──── 7200 ┐
+    history                             └────────► offset
+
+Where nobody takes effects, nothing is counted. Then a name says nothing of the data any more, and whoever subscribes
+finds a new history without ancestors.
 """
 
 cimport cython
@@ -20,11 +32,21 @@ from headrace.core.memory cimport reallocate, release
 from headrace.formats.aof cimport hide, is_hidden_command
 from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
 
+from secrets import token_hex
+
 cdef size_t UNIT_MAX = <size_t>1 << 40
 cdef size_t KEPT = 1 << 20              # a buffer that grew beyond this is given back
 
+cdef enum:
+    ANCESTORS_MOST = 64
+
 cdef list MULTI = [b"MULTI"]
 cdef list EXEC = [b"EXEC"]
+
+
+cdef bytes new_name():
+    """A name that no other history has."""
+    return token_hex(20).encode()
 
 
 cdef class Subscriber:
@@ -33,8 +55,13 @@ cdef class Subscriber:
     def __cinit__(self):
         self.starts_anew = True
 
+    cdef int begin(self, EffectLog log) except -1:
+        """Get ready for what is taken next, the first after a subscription, or at another place of a history."""
+        log.selected = -1               # so that it names its database
+        return 0
+
     cdef int take(self, const byte_t *data, size_t size) except -1:
-        """Take one unit."""
+        """Take one unit, or several."""
         raise NotImplementedError
 
     cdef int miss(self) except -1:
@@ -65,12 +92,20 @@ cdef class EffectLog:
         self.pending = []
         self.subscribers = []
         self.selected = -1
+        self.history = new_name()
+        self.ancestors = []
+        self.continuous = True
 
     def __dealloc__(self):
         release(self.data)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Hand all effects from now on to one more."""
+        if not self.subscribers and not self.continuous:
+            self.history = new_name()
+            self.ancestors = []
+            self.offset += 1
+        self.continuous = True
         if subscriber not in self.subscribers:
             subscriber.starts_anew = True
             self.subscribers.append(subscriber)
@@ -80,11 +115,72 @@ cdef class EffectLog:
         """Hand it no more effects; nothing where it took none."""
         if subscriber in self.subscribers:
             self.subscribers.remove(subscriber)
+            self.lose_track()
         self.wanted = bool(self.subscribers) and not self.paused
 
-    def begin_at(self, offset: int) -> None:
-        """Count from an offset on: that of the data that was loaded."""
+    # --- histories ---------------------------------------------------------------------------------------------
+
+    def begin_at(self, offset: int, history: bytes | None = None, ancestors=(), database: int = -1) -> None:
+        """Continue a history: that of the data that was loaded."""
         self.offset = offset
+        self.history = history or new_name()
+        self.ancestors = list(ancestors)
+        self.selected = database
+        self.continuous = True
+        self.relocate()
+
+    def branch(self) -> None:
+        """Begin a history of our own at this offset, so that nobody takes what comes for what others have written."""
+        self.continue_as(new_name())
+        self.selected = -1
+
+    def continue_as(self, history: bytes) -> None:
+        """Go on under another name: a master has branched off at this offset."""
+        if history != self.history:
+            self.ancestors = [(self.history, self.offset), *self.ancestors][:ANCESTORS_MOST]
+            self.history = history
+            self.relocate()
+
+    def lose_track(self) -> None:
+        """Note that data may change and nobody takes the effects, unless somebody does."""
+        self.continuous = bool(self.subscribers)
+
+    def select_anew(self) -> None:
+        """Let the next effect name its database, because somebody will begin to read there."""
+        self.selected = -1
+
+    cdef int relocate(self) except -1:
+        """What comes next does not follow what subscribers took last."""
+        cdef Subscriber subscriber
+        for subscriber in self.subscribers:
+            subscriber.starts_anew = True
+        return 0
+
+    cdef int begin_subscribers(self) except -1:
+        cdef Subscriber subscriber
+        for subscriber in self.subscribers:
+            if subscriber.starts_anew:
+                subscriber.starts_anew = False
+                subscriber.begin(self)
+        return 0
+
+    # --- effects of others -------------------------------------------------------------------------------------
+
+    def forward(self, units: bytes, database: int) -> None:
+        """Hand over what a master has sent, as it came; behind it, a database is selected."""
+        cdef Subscriber subscriber
+        self.begin_subscribers()
+        self.offset += <uint64_t>PyBytes_GET_SIZE(units)
+        self.selected = database
+        for subscriber in self.subscribers:
+            subscriber.take(<const byte_t *>PyBytes_AS_STRING(units), PyBytes_GET_SIZE(units))
+
+    def skip(self, size: int) -> None:
+        """Count bytes that a master has sent and that are not handed over, because they are of no use here."""
+        self.offset += <uint64_t>size
+        self.relocate()
+
+    # --- own effects -------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Note nothing: what is done now was noted when it was done first."""
@@ -111,10 +207,7 @@ cdef class EffectLog:
         if not self.wanted:             # CONFIG SET appendonly no, inside the transaction
             self.pending = []
             return 0
-        for subscriber in self.subscribers:
-            if subscriber.starts_anew:
-                subscriber.starts_anew = False
-                self.selected = -1
+        self.begin_subscribers()
         try:
             self.encode()
         except MemoryError:

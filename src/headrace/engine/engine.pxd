@@ -64,6 +64,8 @@ cdef class Engine:
     cdef readonly int64_t steady_started_ms
     cdef readonly object latency        # LatencyMonitor
     cdef public object snapshot_sender  # what sends clients a snapshot over their connection; None: nothing can
+    cdef public object replication      # masters and followers
+    cdef public bint is_replica         # the data is a master's: only its effects change it
     cdef public object persistence      # what keeps the data when the process ends
     cdef uint64_t spike_ns              # commands from here on are latency spikes
     cdef public bint active_expiry      # whether keys expire without being looked at

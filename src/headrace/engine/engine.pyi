@@ -18,6 +18,7 @@ from headrace.engine.persistence import Persistence
 from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.pubsub.monitoring import Monitors
 from headrace.engine.pubsub.tracking import Tracker
+from headrace.engine.replication import Replication
 from headrace.engine.scripting.functions import Functions
 from headrace.engine.scripting.long_runs import LongRun, LongRuns
 from headrace.engine.scripting.script_host import ScriptHost
@@ -41,6 +42,8 @@ class Engine:
     active_expiry: bool
     shutdown_hook: Callable[[bool | None], None] | None
     persistence: Persistence
+    replication: Replication
+    is_replica: bool
     long_runs: LongRuns | None
     snapshot_sender: SnapshotSender | None
     busy: LongRun | None

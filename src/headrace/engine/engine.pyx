@@ -47,6 +47,7 @@ from headrace.engine.pubsub.monitoring import Monitors
 from headrace.engine.pubsub.notifications import NO_READERS, READERS
 from headrace.engine.blocking.pausing import must_wait
 from headrace.engine.persistence import Persistence
+from headrace.engine.replication import Replication
 from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.staging import Staging
 from headrace.engine.pubsub.tracking import Tracker
@@ -80,6 +81,7 @@ cdef class Engine:
         self.waiting = WaitingRoom(self.chores)
         self.latency = LatencyMonitor()
         self.persistence = Persistence()
+        self.replication = Replication(self)
         self.active_expiry = True
         self.failure_hook = print_failure
         self.effects = EffectLog()

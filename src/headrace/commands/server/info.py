@@ -172,14 +172,7 @@ def _stats(engine: Engine) -> Fields:
 
 
 def _replication(engine: Engine) -> Fields:
-    yield "role", "master"
-    yield "connected_slaves", 0
-    yield "master_failover_state", "no-failover"
-    yield "master_replid", engine.run_id
-    yield "master_replid2", "0" * 40
-    yield "master_repl_offset", 0
-    yield "second_repl_offset", -1
-    yield "repl_backlog_active", 0
+    return engine.replication.fields()
 
 
 def _cpu(_engine: Engine) -> Fields:
