@@ -14,7 +14,10 @@ from support.directives import EVERY_SETTING, FORGOTTEN, IN_FILES_ONLY, REDIS_7_
 from support.server_process import ServerProcess, run_to_its_end
 
 DEBIAN_FILE = Path("/etc/redis/redis.conf")
-OWN = {"headrace-stage-ttl", "lua-memory-limit", "rdb-compatibility-version"}  # the last is in Redis 8 without a name
+OWN = {
+    *("headrace-stage-ttl", "lua-memory-limit", "min-replicas-to-confirm", "repl-confirm-timeout"),
+    "rdb-compatibility-version",  # which is in Redis 8 without a name
+}
 ELSEWHERE = ("dir", "port", "pidfile", "unixsocket", "aclfile")  # what a test must choose itself
 
 # A value that Redis takes and that is not the default; for settings that only take the default, one that is refused.

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headrace.core.errors import HeadraceError
 from headrace.engine.configuration.inert_settings import FORGOTTEN, INERT_SETTINGS, refusal_of
+from headrace.engine.configuration.replication_settings import REPLICATION_SETTINGS
 from headrace.engine.configuration.settings import (
     INT_MAX,
     LONG_MAX,
@@ -161,7 +162,6 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     YesNo(name="stop-writes-on-bgsave-error", default=True),
     FileName(name="dbfilename", default="dump.rdb", guarded=True),
     YesNo(name="rdbcompression", default=True),
-    Integer(name="repl-timeout", default=60, least=1),
     Choice(name="rdb-compatibility-version", default="auto", choices=("auto", "7.0", "7.2", "8.6", "8.8")),
     YesNo(name="appendonly", default=True),
     Choice(name="appendfsync", default="always", choices=("everysec", "always", "no")),
@@ -177,6 +177,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Integer(name="auto-aof-rewrite-percentage", default=100),
     Memory(name="auto-aof-rewrite-min-size", default=64 * MEGABYTE),
+    *REPLICATION_SETTINGS,
     *INERT_SETTINGS,
 )
 
@@ -292,6 +293,10 @@ class Config:
         if due:
             self._values["save"] = USUAL_SAVE_POINTS
         return due
+
+    def put(self, name: str, value: Any) -> None:
+        """Give a setting, even a fixed one, the value that the server itself has chosen."""
+        self._values[name] = value
 
     def set_many(self, changes: list[tuple[str, str]], *, guarded: bool = False) -> None:
         """Change settings, all or none; `guarded` ones only where the caller says so."""

@@ -24,11 +24,9 @@ from headrace.engine.configuration.settings import (
     Secret,
     Setting,
     Text,
-    Words,
     YesNo,
 )
 
-_REPLICATION = "Headrace has no replicas"
 _CLUSTER = "Headrace is not a node of a cluster"
 _OUTGOING = "Headrace makes no connections of its own"
 _EVICTION = "nothing is evicted"
@@ -74,7 +72,7 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(
         name="active-expire-effort", default=1, least=1, most=10, inert="expired keys are removed when they are due"
     ),
-    Integer(name="shutdown-timeout", default=10, inert=_REPLICATION),
+    Integer(name="shutdown-timeout", default=10, inert="a server that ends does not wait for its replicas"),
     Choice(
         name="propagation-error-behavior",
         default="ignore",
@@ -124,7 +122,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
         for name in ("tls-client-cert-file", "tls-client-key-file", "tls-expected-peer-name")
     ),
     Secret(name="tls-client-key-file-pass", inert=_OUTGOING),
-    YesNo(name="tls-replication", default=False, inert=_REPLICATION),
     YesNo(name="tls-cluster", default=False, inert=_CLUSTER),
     Choice(
         name="tls-auth-clients-user",
@@ -214,7 +211,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     # Files.
     YesNo(name="rdbchecksum", default=True, fixed=True, inert="the checksum is always written, and always checked"),
-    YesNo(name="rdb-del-sync-files", default=False, inert=_REPLICATION),
     YesNo(name="rdb-save-incremental-fsync", default=True, inert=_SYNCS),
     YesNo(name="aof-rewrite-incremental-fsync", default=True, inert=_SYNCS),
     YesNo(
@@ -238,50 +234,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Text(name="backupdirname", default="backupdir", fixed=True, inert="Headrace has no BACKUP command"),
     Integer(name="backup-sealed-ttl", default=0, most=LONG_MAX, inert="Headrace has no BACKUP command"),
-    # Replication.
-    Words(
-        name="replicaof",
-        alias="slaveof",
-        default=(),
-        fixed=True,
-        only=(),
-        because="Headrace cannot follow another server; copy its files instead (docs/operations.md)",
-    ),
-    Secret(name="masterauth", alias="primaryauth", inert=_REPLICATION),
-    Text(name="masteruser", alias="primaryuser", inert=_REPLICATION),
-    Integer(
-        name="min-replicas-to-write",
-        alias="min-slaves-to-write",
-        default=0,
-        only=0,
-        because="Headrace has no replicas, so that every write would be refused",
-    ),
-    Integer(name="min-replicas-max-lag", alias="min-slaves-max-lag", default=10, inert=_REPLICATION),
-    YesNo(name="replica-serve-stale-data", alias="slave-serve-stale-data", default=True, inert=_REPLICATION),
-    YesNo(name="replica-read-only", alias="slave-read-only", default=True, inert=_REPLICATION),
-    YesNo(name="replica-lazy-flush", alias="slave-lazy-flush", default=False, inert=_REPLICATION),
-    YesNo(name="replica-ignore-maxmemory", alias="slave-ignore-maxmemory", default=True, inert=_REPLICATION),
-    YesNo(name="replica-ignore-disk-write-errors", default=False, inert=_REPLICATION),
-    YesNo(name="replica-announced", default=True, inert=_REPLICATION),
-    Text(name="replica-announce-ip", alias="slave-announce-ip", inert=_REPLICATION),
-    Integer(name="replica-announce-port", alias="slave-announce-port", default=0, most=_PORT, inert=_REPLICATION),
-    Integer(name="replica-priority", alias="slave-priority", default=100, inert=_REPLICATION),
-    Memory(name="replica-full-sync-buffer-limit", default=0, inert=_REPLICATION),
-    YesNo(name="repl-diskless-sync", default=True, inert=_REPLICATION),
-    Integer(name="repl-diskless-sync-delay", default=5, inert=_REPLICATION),
-    Integer(name="repl-diskless-sync-max-replicas", default=0, inert=_REPLICATION),
-    Choice(
-        name="repl-diskless-load",
-        default="disabled",
-        choices=("disabled", "on-empty-db", "swapdb", "flush-before-load", "always"),
-        inert=_REPLICATION,
-    ),
-    YesNo(name="repl-disable-tcp-nodelay", default=False, inert=_REPLICATION),
-    Integer(name="repl-ping-replica-period", alias="repl-ping-slave-period", default=10, least=1, inert=_REPLICATION),
-    Memory(name="repl-backlog-size", default=MEGABYTE, least=1, inert=_REPLICATION),
-    Integer(name="repl-backlog-ttl", default=3600, most=LONG_MAX, inert=_REPLICATION),
-    YesNo(name="repl-rdb-channel", default=False, inert=_REPLICATION),
-    YesNo(name="dual-channel-replication-enabled", default=False, inert=_REPLICATION),
     # Clusters.
     YesNo(name="cluster-enabled", default=False, fixed=True, only=False, because=_CLUSTER),
     Text(name="cluster-config-file", default="nodes.conf", fixed=True, inert=_CLUSTER),
