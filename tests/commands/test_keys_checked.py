@@ -89,7 +89,7 @@ class Witness:
             if engine.stats.expired == expired or effect[0] != b"DEL":
                 touched.update(keys_of(command, effect))
         for db in engine.databases[:1]:
-            touched.update(key for key in db.values if db.last_access(key) >= engine.second)
+            touched.update(key for key in db.values if db.last_access(key) >= engine.keyspace.second)
         return touched
 
     def end_wait(self, client: Client) -> None:

@@ -15,8 +15,8 @@ def test_a_key_whose_time_has_come_is_there_for_what_follows_in_the_files() -> N
     engine.set_clock(NOON)
     engine.engine.begin_loading()
     applier = Applier(engine.engine, engine.engine.unix_ms())
-    engine.engine.load_key(0, b"kept", b"v", NOON - 1000, None)
-    engine.engine.load_key(0, b"expired", b"v", NOON - 1000, None)
+    engine.engine.keyspace.load(0, b"kept", b"v", NOON - 1000, None)
+    engine.engine.keyspace.load(0, b"expired", b"v", NOON - 1000, None)
     engine.engine.tick()
     assert applier.run([b"PERSIST", b"kept"]) is None
     engine.engine.tick()

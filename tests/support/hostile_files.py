@@ -151,7 +151,7 @@ class Victim:
         engine = make_engine(Config())
         client = engine.connect(Nowhere())
         value = busy_stream() if random.randrange(2) else random.choice(small_keys()).value
-        engine.load_key(0, b"k", value, None, None)
+        engine.keyspace.load(0, b"k", value, None, None)
         engine.execute(client, [b"DUMP", b"k"])
         payload = b"".join(client.reply.take()).partition(b"\r\n")[2][:-2]
         version = int.from_bytes(payload[-10:-8], "little")

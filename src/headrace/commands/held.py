@@ -29,7 +29,7 @@ _EVENT_CLASSES: Final = {
 
 
 def _held(call: Call, key: bytes, kind: type[Held]) -> Held | None:
-    value = call.engine.find(call.db, key)
+    value = call.find(key)
     if value is not None and not isinstance(value, kind):
         raise CommandError(WRONG_TYPE)
     return value

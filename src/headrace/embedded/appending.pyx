@@ -118,7 +118,7 @@ cdef class Appender:
                 engine.run(client, self.command, argv)
                 if engine.pushes:
                     engine.deliver_pushes()
-                if engine.ready:
+                if engine.keyspace.ready:
                     serve_waiting(engine)
             except BaseException:
                 self.host.interrupted()

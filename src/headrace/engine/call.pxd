@@ -4,7 +4,7 @@ from headrace.core.stream cimport Stream
 from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command
 from headrace.engine.engine cimport Engine
-from headrace.engine.keyspace cimport Database
+from headrace.engine.database cimport Database
 from headrace.protocol.reply cimport ReplyWriter
 
 
@@ -20,6 +20,8 @@ cdef class Call:
     cdef bint explicit_effects          # the handler said what the effects are; else the command itself is the effect
 
     cpdef object value(self, Py_ssize_t index)
+    cpdef object find(self, bytes key)
+    cpdef object peek(self, bytes key)
     cpdef Stream stream(self, Py_ssize_t index)
     cpdef int64_t integer(self, Py_ssize_t index, bytes refusal=*) except? -1
     cpdef int changed(self, int64_t changes=*) except -1

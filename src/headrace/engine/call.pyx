@@ -2,7 +2,7 @@
 """One command that runs, as its handler sees it.
 
     arguments    value, stream, integer                          a key's value by the place of the key, a number
-    the data     create, delete                                  a key that comes or goes
+    the data     find, peek, create, delete                      a key's value; a key that comes or goes
     what it did  changed, touch, notify, signal                  for snapshots, WATCH, events, waiting clients
     effects      emit, emit_nothing                              else the command itself is the effect
     the reply    reply, or block                                 now, or when a key is ready
@@ -25,11 +25,19 @@ cdef class Call:
 
     cpdef object value(self, Py_ssize_t index):
         """The value of the key at an argument, or None."""
-        return self.engine.find(self.db, <bytes>self.argv[index])
+        return self.engine.keyspace.find(self.db, <bytes>self.argv[index])
+
+    cpdef object find(self, bytes key):
+        """The value of a key of the client's database, or None; to look is an access."""
+        return self.engine.keyspace.find(self.db, key)
+
+    cpdef object peek(self, bytes key):
+        """The same, but no access."""
+        return self.engine.keyspace.peek(self.db, key)
 
     cpdef Stream stream(self, Py_ssize_t index):
         """The stream of the key at an argument, or None; refuses any other type."""
-        cdef object value = self.engine.find(self.db, <bytes>self.argv[index])
+        cdef object value = self.engine.keyspace.find(self.db, <bytes>self.argv[index])
         if value is not None and type(value) is not Stream:
             raise CommandError(WRONG_TYPE)
         return <Stream>value
@@ -49,39 +57,39 @@ cdef class Call:
 
     cpdef int touch(self, bytes key) except -1:
         """Fail the transactions that watch the key."""
-        return self.engine.touch_key(self.db, key)
+        return self.engine.keyspace.touch(self.db, key)
 
     cpdef int notify(self, int event_class, bytes event, bytes key) except -1:
         """Publish what happened to a key, where somebody wants to know."""
-        if self.engine.event_classes & event_class:
-            self.engine.announce(self.db, event_class, event, key)
+        if self.engine.keyspace.event_classes & event_class:
+            self.engine.keyspace.announce(self.db, event_class, event, key)
         return 0
 
     cpdef int signal(self, bytes key) except -1:
         """Let the clients that wait for the key look at it when this command is over."""
-        return self.engine.signal_key(self.db, key)
+        return self.engine.keyspace.signal(self.db, key)
 
     cpdef int create(self, bytes key, object value) except -1:
         """Give a key a value, whether it has one or not."""
-        if self.engine.event_classes & (NEW | OVERWRITTEN | TYPE_CHANGED):
-            self.engine.announce_value(self.db, key, self.db.values.get(key), value)
+        if self.engine.keyspace.event_classes & (NEW | OVERWRITTEN | TYPE_CHANGED):
+            self.engine.keyspace.announce_value(self.db, key, self.db.values.get(key), value)
         cdef object former = self.db.values.get(key)
         self.db.put(key, value)
         if former is not None and type(former) is not bytes and former is not value:
             self.engine.freeing.discard(former, "lazyfree-lazy-server-del")
-        self.db.note_access_to(key, value, self.engine.second)
-        return self.engine.signal_key(self.db, key)
+        self.db.note_access_to(key, value, self.engine.keyspace.second)
+        return self.engine.keyspace.signal(self.db, key)
 
     cpdef bint delete(self, bytes key, str setting="lazyfree-lazy-server-del") except -1:
         """Remove a key; False where there is none. The setting says whether what is large is freed beside the loop."""
         cdef object value
-        if self.engine.find(self.db, key) is None:
+        if self.engine.keyspace.find(self.db, key) is None:
             return False
         value = self.db.take(key)
         if type(value) is not bytes:
             self.engine.freeing.discard(value, setting)
-        self.engine.touch_key(self.db, key)
-        self.engine.signal_key(self.db, key)
+        self.engine.keyspace.touch(self.db, key)
+        self.engine.keyspace.signal(self.db, key)
         return True
 
     cpdef int emit(self, list argv) except -1:

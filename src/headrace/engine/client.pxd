@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint64_t
 
-from headrace.engine.keyspace cimport Database
+from headrace.engine.database cimport Database
 from headrace.protocol.reply cimport ReplyWriter
 
 # Whether a client wants its replies.

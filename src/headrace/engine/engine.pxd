@@ -5,11 +5,13 @@ from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command
 from headrace.engine.command_names cimport CommandNames
 from headrace.engine.effect_log cimport EffectLog
-from headrace.engine.keyspace cimport Database
+from headrace.engine.database cimport Database
+from headrace.engine.keyspace cimport Keyspace
 from headrace.engine.stats cimport Stats
 
 cdef class Engine:
-    cdef readonly list databases
+    cdef readonly Keyspace keyspace     # the keys of all databases
+    cdef readonly list databases        # of the keyspace
     cdef readonly object config
     cdef readonly NodeLimits node_limits
     cdef readonly dict clients          # id -> Client
@@ -26,16 +28,9 @@ cdef class Engine:
     cdef readonly int64_t now_ms        # when the outermost command began, as Unix ms
     cdef readonly int64_t steady_now_ms     # the same by the steady clock
     cdef int64_t wall_lead_ms           # how much more the first showed than the second at the last tick
-    cdef readonly int64_t second        # by the steady clock, as of the last tick: what accesses of keys are noted with
-    cdef readonly int event_classes     # of keyspace events that are published; 0: none
-    cdef bint minds_misses              # the command that runs publishes that it found no key
-    cdef bint writing                   # the command that runs may change data
-    cdef bint leave_access              # the client that runs a command does not want its accesses noted
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
     cdef readonly EffectLog effects     # what was done to the data
-    cdef list ready                     # (database, key) that may serve waiting clients
-    cdef dict ready_set
     cdef list unflushed                 # clients with replies
     cdef bint flush_due                 # the host was asked to call flush_clients
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
@@ -68,7 +63,6 @@ cdef class Engine:
     cdef public bint is_replica         # the data is a master's: only its effects change it
     cdef public object persistence      # what keeps the data when the process ends
     cdef uint64_t spike_ns              # commands from here on are latency spikes
-    cdef public bint active_expiry      # whether keys expire without being looked at
     cdef public object shutdown_hook    # None, or a function of the host: takes whether to save, None: as configured
 
     cpdef int execute(self, Client client, list argv) except -1
@@ -86,15 +80,6 @@ cdef class Engine:
     cdef int deliver_pushes(self) except -1
     cpdef int note_unflushed(self, Client client) except -1
     cpdef int flush_clients(self) except -1
-    cpdef object find(self, Database db, bytes key)
-    cpdef object peek(self, Database db, bytes key)
-    cpdef int expire_now(self, Database db, bytes key) except -1
-    cdef int expire_messages(self, Database db) except -1
-    cpdef int touch_key(self, Database db, bytes key) except -1
-    cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1
-    cdef int announce_value(self, Database db, bytes key, object former, object value) except -1
-    cdef bint reads(self, Command command)
-    cpdef int signal_key(self, Database db, bytes key) except -1
     cdef void read_clocks(self) noexcept
     cdef int look_for_clock_step(self) except -1
     cpdef int64_t unix_ms(self)

@@ -20,44 +20,36 @@ cimport cython
 from cpython.list cimport PyList_GET_SIZE
 
 from headrace.core.clock cimport monotonic_ns, wall_ms
-from headrace.core.stream cimport Stream
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.command cimport (
-    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, WRITE, count_call,
+    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, count_call,
 )
-from headrace.engine.pubsub.notifications cimport (
-    EXPIRED, KEY_MISS, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED,
-)
+from headrace.engine.keyspace cimport begin_command
 from headrace.engine.refusals cimport find_command, find_effect, refuse
 from headrace.engine.blocking.waking cimport run_due, serve_waiting
 
 import traceback
-from functools import partial
 from secrets import token_hex
 from time import time_ns
 
 from headrace.engine.channel import CLOSED
 from headrace.engine.chores import Chores
-from headrace.engine.effects import deletion, forgetting
 from headrace.engine.errors import INTERNAL_ERROR, OUT_OF_MEMORY, CommandError
 from headrace.engine.freeing import Freeing
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.pubsub.monitoring import Monitors
-from headrace.engine.pubsub.notifications import NO_READERS, READERS
 from headrace.engine.blocking.pausing import must_wait
 from headrace.engine.persistence import Persistence
 from headrace.engine.replication import Replication
 from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.staging import Staging
 from headrace.engine.pubsub.tracking import Tracker
-from headrace.engine.values import kind_of
 from headrace.engine.blocking.waiting import WaitingRoom
 
 
 cdef enum:
     CLOCK_STEP_MS = 50          # from one tick to the next; what corrects a clock slowly does less than that
-    EXPIRED_AT_ONCE = 1000      # keys of a database that one tick expires, so that no client waits long
 
 
 cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command takes
@@ -71,22 +63,18 @@ cdef class Engine:
         self.config = config
         self.commands = CommandNames(table)
         self.chores = Chores()
-        self.databases = [Database(number) for number in range(config["databases"])]
-        for db in self.databases:
-            db.expiring = self.chores.register(partial(self.expire_due, db), in_unix_time=True)
         self.node_limits = NodeLimits(config["stream-node-max-bytes"], config["stream-node-max-entries"])
         self.clients = {}
         self.stats = Stats()
+        self.keyspace = Keyspace(self)
+        self.databases = self.keyspace.databases
         self.run_id = token_hex(20)
         self.waiting = WaitingRoom(self.chores)
         self.latency = LatencyMonitor()
         self.persistence = Persistence()
         self.replication = Replication(self)
-        self.active_expiry = True
         self.failure_hook = print_failure
         self.effects = EffectLog()
-        self.ready = []
-        self.ready_set = {}
         self.unflushed = []
         self.pushes = []
         self.exchange = Exchange(self.push)
@@ -101,7 +89,7 @@ cdef class Engine:
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
         self.wall_lead_ms = self.now_ms - self.steady_now_ms
         self.chores.set_lead(self.wall_lead_ms, self.steady_now_ms)
-        self.second = self.steady_now_ms // 1000
+        self.keyspace.second = self.steady_now_ms // 1000
         config.watch("stream-node-max-bytes", self.limits_changed)
         config.watch("stream-node-max-entries", self.limits_changed)
         for name in (
@@ -113,8 +101,6 @@ cdef class Engine:
         ):
             config.watch(name, self.thresholds_changed)
         self.thresholds_changed(None)
-        config.watch("notify-keyspace-events", self.events_changed)
-        self.events_changed(config["notify-keyspace-events"])
 
     def equip(self, users, script_host, scripts, functions) -> None:
         """Give the engine those of its parts that are about commands, and so above it; see commands.all.make_engine."""
@@ -139,10 +125,6 @@ cdef class Engine:
         self.stats.slow_ns = NEVER if slower_us < 0 or self.stats.slow_most == 0 else min(slower_us * 1000, NEVER)
         self.latency.threshold_ms = self.config["latency-monitor-threshold"]
         self.spike_ns = min(self.latency.threshold_ms * 1000000, NEVER) or NEVER
-
-    def events_changed(self, classes) -> None:
-        """Take over which events are published: none where it is not said on which channels."""
-        self.event_classes = classes if classes & (KEYSPACE | KEYEVENT) else 0
 
     cdef void read_clocks(self) noexcept:
         """Begin to measure time: what runs next runs now.
@@ -173,19 +155,9 @@ cdef class Engine:
         """Refuse clients until the data is there."""
         self.loading = True
 
-    def load_key(self, number: int, key: bytes, value: object, expires_ms: int | None, idle_s: int | None) -> None:
-        """Give a key of a database a value that was saved, and what else was saved of it."""
-        cdef Database db = self.databases[number]
-        db.put(key, value)
-        if expires_ms is not None:
-            db.set_expiry(key, expires_ms)
-        db.note_access(key, self.second - (idle_s or 0))
-
     def end_loading(self) -> None:
         """Let everybody work again; what was loaded is no change."""
-        cdef Database db
-        for db in self.databases:
-            db.close_places()
+        self.keyspace.close_places()
         self.loading = False
         self.dirty = 0
 
@@ -195,9 +167,7 @@ cdef class Engine:
         An engine and what is made for it know each other: without this, its data would stay until a garbage collection
         of everything, which a program may not have for hours.
         """
-        cdef Database db
-        for db in self.databases:
-            db.clear()
+        self.keyspace.clear()
         self.scripts.flush()
         self.functions.flush()
 
@@ -247,7 +217,7 @@ cdef class Engine:
             self.tracker.end_command(client)
         if self.pushes:
             self.deliver_pushes()
-        if self.ready and self.busy is None:
+        if self.keyspace.ready and self.busy is None:
             serve_waiting(self)
         return self.note_unflushed(client)      # behind the clients that waited for what it did
 
@@ -352,10 +322,7 @@ cdef class Engine:
         call.argv = argv
         call.argc = PyList_GET_SIZE(argv)
         call.now_ms = self.now_ms
-        self.leave_access = client.no_touch
-        self.writing = command.flags & WRITE
-        if self.event_classes & KEY_MISS:
-            self.minds_misses = self.reads(command)
+        begin_command(self.keyspace, client, command)
         if self.attended:
             self.attend_before(client, command, argv)
         self.depth += 1
@@ -424,11 +391,6 @@ cdef class Engine:
             self.tracker.current = None
         return 0
 
-    def expire_watched(self, client: Client) -> None:
-        """Let watched keys whose time has come expire, which fails the transaction."""
-        for db, key in list(client.watched):
-            self.find(db, key)
-
     def run_queued(self, client: Client) -> None:
         """Run what was queued after MULTI, as one: same moment, nothing in between, effects together."""
         cdef Command command
@@ -460,123 +422,19 @@ cdef class Engine:
         """Whether CLIENT PAUSE wants the data to stay as it is; one whose time is up may still have to be ended."""
         return self.paused_until != 0 and self.steady_now_ms < self.paused_until
 
-    # --- keys --------------------------------------------------------------------------------------------------
-
-    cpdef object find(self, Database db, bytes key):
-        """The value of a key that has not expired, or None; to look is an access."""
-        cdef object value = self.peek(db, key)
-        if value is not None and not self.leave_access:
-            # A stream remembers it itself, which costs nothing that shows; in the database's list it cost an XADD 33 ns
-            # of 342 and an XLEN 43 of 247 (in-process, 1000 keys).
-            if type(value) is Stream:
-                (<Stream>value).accessed_s = self.second
-            else:
-                db.note_access_to(key, value, self.second)
-        return value
-
-    cpdef object peek(self, Database db, bytes key):
-        """The value of a key that has not expired, or None, as the commands see it that are no access to it."""
-        cdef object value = db.look_up(key)
-        if value is None:
-            self.stats.misses += 1
-            if self.event_classes & KEY_MISS and self.depth and self.minds_misses:
-                self.announce(db, KEY_MISS, b"keymiss", key)
-            return None
-        if db.expires and key in db.expires and db.expires[key] < self.now_ms and not self.loading \
-                and not self.applying:
-            # A pause keeps the data as it is, but what a command is about to write must not meet what has expired: it
-            # would go into a key whose time has come, and be gone with it.
-            if not self.is_paused() or self.writing:
-                self.expire_now(db, key)
-            self.stats.misses += 1
-            if self.event_classes & KEY_MISS and self.depth and self.minds_misses:
-                self.announce(db, KEY_MISS, b"keymiss", key)
-            return None
-        self.stats.hits += 1
-        return value
-
-    cpdef int expire_now(self, Database db, bytes key) except -1:
-        """Remove a key whose time has come; the effect is its deletion."""
-        cdef object value = db.take(key)
-        if type(value) is not bytes:
-            self.freeing.discard(value, "lazyfree-lazy-expire")
-        self.stats.expired += 1
-        self.announce(db, EXPIRED, b"expired", key)
-        self.touch_key(db, key)
-        self.signal_key(db, key)
-        return self.record(db, deletion(key))
-
-    cdef int expire_messages(self, Database db) except -1:
-        """Forget what producers sent too long ago; the effect says how much that was."""
-        for key in db.forgetting(self.now_ms, EXPIRED_AT_ONCE):
-            value = db.values.get(key)
-            if type(value) is Stream:
-                forgotten = value.producers.expire(self.now_ms)
-                if forgotten:
-                    self.record(db, forgetting(key, forgotten))
-                db.expect_forgetting(key, value)
-        return 0
-
-    cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1:
-        """Publish what happened to a key of a database, where the configuration asks for events of its class."""
-        if self.event_classes & event_class:
-            if self.event_classes & KEYSPACE:
-                self.exchange.publish(b"__keyspace@%d__:%s" % (db.number, key), event)
-            if self.event_classes & KEYEVENT:
-                self.exchange.publish(b"__keyevent@%d__:%s" % (db.number, event), key)
-        return 0
-
-    cdef int announce_value(self, Database db, bytes key, object former, object value) except -1:
-        """Publish that a key gets its first value, or another one."""
-        if former is None:
-            return self.announce(db, NEW, b"new", key)
-        self.announce(db, OVERWRITTEN, b"overwritten", key)
-        if kind_of(former) != kind_of(value):
-            self.announce(db, TYPE_CHANGED, b"type_changed", key)
-        return 0
-
-    cdef bint reads(self, Command command):
-        """Whether a key that a command does not find was one to read."""
-        if command.flags & READ:
-            return command.name not in NO_READERS
-        return command.name in READERS
-
-    cpdef int touch_key(self, Database db, bytes key) except -1:
-        cdef Client client
-        if db.watchers and key in db.watchers:
-            for client in db.watchers[key]:
-                client.watch_failed = True
-        if self.attended:
-            self.tracker.invalidate(key)
-        return 0
-
-    cpdef int signal_key(self, Database db, bytes key) except -1:
-        if db.waiting and key in db.waiting and (db, key) not in self.ready_set:
-            self.ready_set[db, key] = None
-            self.ready.append((db, key))
-        return 0
+    # --- time --------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Look at the clocks some ten times a second, and do what is due."""
         if self.busy is not None:
             return                      # nothing changes below a command that is not over
         self.read_clocks()
-        self.second = self.steady_now_ms // 1000
+        self.keyspace.second = self.steady_now_ms // 1000
         self.stats.sample_rates(self.steady_now_ms)
         self.look_for_clock_step()
         if self.attended:
             self.tracker.limit(self.config["tracking-table-max-keys"])
         run_due(self)
-
-    def expire_due(self, db: Database) -> int | None:
-        """Expire keys of a database, and forget what was sent to it, as far as due; returns the next due Unix ms."""
-        # While data is loading, a key whose time has come may be one that is still to be changed.
-        if not self.active_expiry or self.loading or self.is_paused():
-            return self.now_ms
-        for key in db.expired(self.now_ms, EXPIRED_AT_ONCE):
-            self.expire_now(db, key)
-        self.expire_messages(db)
-        return db.next_due()
 
     def expire_staged(self) -> int | None:
         """Forget what was staged too long ago; returns when the next is."""
@@ -597,7 +455,7 @@ cdef class Engine:
         cdef int64_t lead = self.now_ms - self.steady_now_ms
         if not -CLOCK_STEP_MS < lead - self.wall_lead_ms < CLOCK_STEP_MS:
             for db, key in self.waiting.take_reminders():
-                self.signal_key(db, key)
+                self.keyspace.signal(db, key)
         self.wall_lead_ms = lead
         self.chores.set_lead(lead, self.steady_now_ms)
         return 0

@@ -1,31 +1,41 @@
 from libc.stdint cimport int64_t
 
-from headrace.core.stream cimport Stream
+from headrace.engine.client cimport Client
+from headrace.engine.command cimport WRITE, Command
+from headrace.engine.database cimport Database
+from headrace.engine.pubsub.notifications cimport KEY_MISS
+from headrace.engine.stats cimport Stats
 
 
-cdef class Database:
-    cdef readonly int number
-    cdef readonly dict values           # key -> value: a Stream, or one of the companion types
-    cdef bytes recent_key               # of the last look-up, None: what it found may have changed; pipelines often
-    cdef object recent_value            # stay with a key, and to compare is cheaper than to look up
-    cdef readonly dict expires          # key -> Unix time in ms
-    cdef readonly dict watchers         # key -> set of the clients that WATCH it
-    cdef readonly dict waiting          # key -> dict of the clients that wait for it, first come first
-    cdef readonly dict producing        # key of a stream that remembers producers -> when it forgets the oldest
-    cdef list deadlines                 # heap of (Unix ms, key), some of them out of date
-    cdef list message_deadlines         # the same for `producing`
-    cdef public object expiring         # the chore that expires what is due; None: there is none
-    cdef dict accessed                  # key -> second in which it was last looked at; a stream knows it itself
-    cdef int64_t second_now             # the last second that was noted
-    cdef object accessed_now            # the same, as `accessed` holds it
+cdef class Keyspace:
+    cdef object engine                  # an Engine, whose declaration names this class
+    cdef readonly list databases
+    cdef Stats stats
+    cdef readonly int64_t second        # by the steady clock, as of the last tick: what accesses of keys are noted with
+    cdef readonly int event_classes     # of keyspace events that are published; 0: none
+    cdef bint minds_misses              # the command that runs publishes that it found no key
+    cdef bint writing                   # the command that runs may change data
+    cdef bint leave_access              # the client that runs a command does not want its accesses noted
+    cdef list ready                     # (database, key) that may serve waiting clients
+    cdef dict ready_set
+    cdef public bint active_expiry      # whether keys expire without being looked at
 
-    cdef object look_up(self, bytes key)
-    cdef void forget_look_up(self) noexcept
-    cpdef int put(self, bytes key, object value) except -1
-    cpdef object take(self, bytes key)
-    cpdef int note_access(self, bytes key, int64_t second) except -1
-    cdef int note_access_to(self, bytes key, object value, int64_t second) except -1
-    cpdef list clear(self)
-    cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1
-    cpdef int expect_forgetting(self, bytes key, Stream stream) except -1
-    cdef int expect(self, int64_t when_ms) except -1
+    cpdef object find(self, Database db, bytes key)
+    cpdef object peek(self, Database db, bytes key)
+    cdef int count_miss(self, Database db, bytes key) except -1
+    cpdef int expire_now(self, Database db, bytes key) except -1
+    cdef int expire_messages(self, Database db) except -1
+    cpdef int touch(self, Database db, bytes key) except -1
+    cpdef int signal(self, Database db, bytes key) except -1
+    cpdef int announce(self, Database db, int event_class, bytes event, bytes key) except -1
+    cdef int announce_value(self, Database db, bytes key, object former, object value) except -1
+    cdef bint is_reader(self, Command command)
+
+
+cdef inline int begin_command(Keyspace keyspace, Client client, Command command) except -1:
+    """Take over what the command that runs next means for the keys that it looks up."""
+    keyspace.leave_access = client.no_touch
+    keyspace.writing = command.flags & WRITE
+    if keyspace.event_classes & KEY_MISS:
+        keyspace.minds_misses = keyspace.is_reader(command)
+    return 0

@@ -142,7 +142,7 @@ class Scratch:
 
     def _keep(self, record: LoadedKey) -> None:
         if record.db < _DATABASES:
-            self.engine.load_key(record.db, record.key, record.value, record.expires_ms, record.idle_s)
+            self.engine.keyspace.load(record.db, record.key, record.value, record.expires_ms, record.idle_s)
 
 
 def _located(text: str) -> Problem:

@@ -155,7 +155,7 @@ class Loader:
                 f"The snapshot {path} has keys in database {record.db}, and there are only "
                 f"{len(self._engine.databases)}: start with --databases {record.db + 1}."
             )
-        self._engine.load_key(record.db, record.key, record.value, record.expires_ms, record.idle_s)
+        self._engine.keyspace.load(record.db, record.key, record.value, record.expires_ms, record.idle_s)
         self.loaded.keys += 1
 
     # --- commands --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ cdef bytes OVERFLOWS = b"ERR increment or decrement would overflow"
 
 cdef bytes string_at(Call call, bytes key):
     """The string of a key, or None; refuses any other type."""
-    cdef object value = call.engine.find(call.db, key)
+    cdef object value = call.find(key)
     if value is not None and type(value) is not bytes:
         raise CommandError(WRONG_TYPE)
     return <bytes>value
@@ -34,7 +34,7 @@ cdef bytes string_at(Call call, bytes key):
 
 cdef dict hash_at(Call call, bytes key):
     """The hash of a key, or None; refuses any other type."""
-    cdef object value = call.engine.find(call.db, key)
+    cdef object value = call.find(key)
     if value is not None and type(value) is not dict:
         raise CommandError(WRONG_TYPE)
     return <dict>value
@@ -68,7 +68,7 @@ def set_(Call call) -> None:
             set_with_options(call)
             return
     key = <bytes>call.argv[1]
-    call.engine.find(call.db, key)      # a key whose time has come expires before it is set anew
+    call.find(key)      # a key whose time has come expires before it is set anew
     if call.db.expires:
         call.db.expires.pop(key, None)
     call.create(key, <bytes>call.argv[2])

@@ -63,7 +63,7 @@ def _product(weight: float, score: float) -> float:
 
 
 def _scores_at(call: Call, key: bytes) -> Scores:
-    value = call.engine.find(call.db, key)
+    value = call.find(key)
     if isinstance(value, SortedSet):
         return dict(value.items_as_added())
     if isinstance(value, MemberSet):

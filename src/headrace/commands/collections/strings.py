@@ -237,7 +237,7 @@ def _expire(call: Call, key: bytes, expires_ms: int) -> None:
 @command("mget key [key ...]", arity=-2, flags=Flag.READ | Flag.FAST, keys=ALL, since="1.0.0", group="string")
 def mget(call: Call) -> None:
     """Reply the strings of keys; nil for one that does not exist or holds something else."""
-    values = [call.engine.find(call.db, key) for key in call.argv[1:]]
+    values = [call.find(key) for key in call.argv[1:]]
     reply_texts(call, [value if isinstance(value, bytes) else None for value in values])
 
 
@@ -246,7 +246,7 @@ def _set_many(call: Call, *, only_missing: bool) -> bool:
     if call.argc % 2 == 0:
         raise wrong_arity(call.command.name)
     keys, texts = call.argv[1::2], call.argv[2::2]
-    if only_missing and any(call.engine.find(call.db, key) is not None for key in keys):
+    if only_missing and any(call.find(key) is not None for key in keys):
         return False
     for key, text in zip(keys, texts, strict=True):
         overwrite(call, key, text, b"set")

@@ -34,7 +34,7 @@ def exec_(call: Call) -> None:
         raise CommandError(b"EXECABORT Transaction discarded because of previous errors.")
     # In a pause nothing expires, but the time of a key can come: that is a change.
     lapsed = any(db.expires.get(key, call.now_ms) < call.now_ms for db, key in client.watched)
-    call.engine.expire_watched(client)
+    call.engine.keyspace.expire_watched(client)
     if client.watch_failed or lapsed:
         client.discard_transaction()
         call.reply.null_array()
@@ -67,7 +67,7 @@ def watch(call: Call) -> None:
     for key in call.argv[1:]:
         # One whose time has already come is as good as gone, in a pause as well: that it goes is no change.
         if call.db.expires.get(key, call.now_ms) < call.now_ms:
-            call.engine.expire_now(call.db, key)
+            call.engine.keyspace.expire_now(call.db, key)
         call.client.watch(key)
     call.reply.ok()
 

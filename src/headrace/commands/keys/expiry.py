@@ -128,7 +128,7 @@ def pexpireat(call: Call) -> None:
 def _reply_time(call: Call, unit_ms: int, since_ms: int) -> None:
     """Reply when the key expires, in units since a moment; -1 where it does not, -2 where there is no key."""
     key = call.argv[1]
-    if call.engine.peek(call.db, key) is None:
+    if call.peek(key) is None:
         call.reply.integer(-2)
         return
     when_ms = call.db.expires.get(key)

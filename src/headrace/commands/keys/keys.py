@@ -6,9 +6,9 @@ from headrace.commands.declaration.table import ALL, FIRST, command
 from headrace.commands.keys.scanning import read_cursor, read_scan_options, reply_scan
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
+from headrace.engine.database import Database
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher
-from headrace.engine.keyspace import Database
 from headrace.engine.pubsub.notifications import Event
 from headrace.engine.values import kind_of
 
@@ -44,22 +44,22 @@ def unlink(call: Call) -> None:
 @command("exists key [key ...]", arity=-2, flags=Flag.READ | Flag.FAST, keys=ALL, since="1.0.0", group="generic")
 def exists(call: Call) -> None:
     """Reply how many of the keys exist; one named twice counts twice."""
-    call.reply.integer(sum(call.engine.peek(call.db, key) is not None for key in call.argv[1:]))
+    call.reply.integer(sum(call.peek(key) is not None for key in call.argv[1:]))
 
 
 @command("touch key [key ...]", arity=-2, flags=Flag.READ | Flag.FAST, keys=ALL, since="3.2.1", group="generic")
 def touch(call: Call) -> None:
     """Count as an access to the keys, also for a client that set NO-TOUCH, and reply how many exist."""
-    existing = [key for key in call.argv[1:] if call.engine.peek(call.db, key) is not None]
+    existing = [key for key in call.argv[1:] if call.peek(key) is not None]
     for key in existing:
-        call.db.note_access(key, call.engine.second)
+        call.db.note_access(key, call.engine.keyspace.second)
     call.reply.integer(len(existing))
 
 
 @command("type key", arity=2, flags=Flag.READ | Flag.FAST, keys=FIRST, since="1.0.0", group="generic")
 def type_(call: Call) -> None:
     """Reply the type of a key's value; `none` where there is no key."""
-    call.reply.simple(kind_of(call.engine.peek(call.db, call.argv[1])))
+    call.reply.simple(kind_of(call.peek(call.argv[1])))
 
 
 # --- finding ---------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def scan(call: Call) -> None:
     following, found = call.db.scan(cursor, options.count)
     if options.matches is not None:
         found = [key for key in found if options.matches(key)]
-    kinds = [(key, kind_of(call.engine.peek(call.db, key))) for key in found]
+    kinds = [(key, kind_of(call.peek(key))) for key in found]
     wanted = options.kind
     reply_scan(call, following, [key for key, kind in kinds if kind == wanted or (wanted is None and kind != b"none")])
 
@@ -100,7 +100,7 @@ def randomkey(call: Call) -> None:
     key = None
     for _ in range(_RANDOM_TRIES):
         key = call.db.random_key()
-        if key is None or call.engine.peek(call.db, key) is not None:
+        if key is None or call.peek(key) is not None:
             break
     if key is None:
         call.reply.null()
@@ -125,9 +125,9 @@ def _empty(call: Call, databases: list[Database]) -> None:
     beside = mode == b"async" or (not mode and call.engine.config["lazyfree-lazy-user-flush"])
     for db in databases:
         for key in [key for key in db.watchers if key in db.values]:
-            call.engine.touch_key(db, key)
+            call.engine.keyspace.touch(db, key)
         for key in [key for key in db.waiting if key in db.values]:
-            call.engine.signal_key(db, key)
+            call.engine.keyspace.signal(db, key)
         call.changed(len(db))
         call.engine.freeing.discard_keys(db.clear(), beside=beside)
     if call.engine.attended:

@@ -73,7 +73,7 @@ container("object", since="2.2.3", group="generic", summary="Look at how the val
 @command("object|encoding key", arity=3, flags=Flag.READ, keys=SECOND, since="2.2.3", group="generic")
 def object_encoding(call: Call) -> None:
     """Reply how Redis would keep the value of a key; nil where there is no key."""
-    value = call.engine.peek(call.db, call.argv[2])
+    value = call.peek(call.argv[2])
     if value is None:
         call.reply.null()
     else:
@@ -83,7 +83,7 @@ def object_encoding(call: Call) -> None:
 @command("object|freq key", arity=3, flags=Flag.READ, keys=SECOND, since="4.0.0", group="generic")
 def object_freq(call: Call) -> None:
     """Refuse to reply how often a key is looked at: no policy that counts it exists here."""
-    if call.engine.peek(call.db, call.argv[2]) is None:
+    if call.peek(call.argv[2]) is None:
         call.reply.null()
         return
     raise CommandError(
@@ -96,16 +96,16 @@ def object_freq(call: Call) -> None:
 def object_idletime(call: Call) -> None:
     """Reply for how many seconds nobody has looked at a key; nil where there is no key."""
     key = call.argv[2]
-    if call.engine.peek(call.db, key) is None:
+    if call.peek(key) is None:
         call.reply.null()
     else:
-        call.reply.integer(max(call.engine.second - call.db.last_access(key), 0))
+        call.reply.integer(max(call.engine.keyspace.second - call.db.last_access(key), 0))
 
 
 @command("object|refcount key", arity=3, flags=Flag.READ, keys=SECOND, since="2.2.3", group="generic")
 def object_refcount(call: Call) -> None:
     """Reply 1, because no two keys share a value; nil where there is no key."""
-    if call.engine.peek(call.db, call.argv[2]) is None:
+    if call.peek(call.argv[2]) is None:
         call.reply.null()
     else:
         call.reply.integer(1)
@@ -152,7 +152,7 @@ def memory_usage(call: Call) -> None:
         if samples < 0:
             raise CommandError(SYNTAX)
     key = call.argv[2]
-    value = call.engine.peek(call.db, key)
+    value = call.peek(key)
     if value is None:
         call.reply.null()
     else:

@@ -108,7 +108,7 @@ def restore(call: Call) -> None:
     if expires_ms and not options.absolute:
         call.emit([*call.argv[:2], b"%d" % expires_ms, *call.argv[3:], b"ABSTTL"])
     if options.idle_s is not None:
-        call.db.note_access(key, call.engine.second - options.idle_s)
+        call.db.note_access(key, call.engine.keyspace.second - options.idle_s)
     call.notify(Event.GENERIC, b"restore", key)
     announce_replaced(call, call.db, key, former, value)
     call.changed()

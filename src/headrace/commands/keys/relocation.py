@@ -12,8 +12,8 @@ from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
+from headrace.engine.database import Database
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
-from headrace.engine.keyspace import Database
 from headrace.engine.pubsub.notifications import Event
 from headrace.engine.values import kind_of
 
@@ -43,20 +43,20 @@ def place(call: Call, db: Database, key: bytes, value: object, expires_ms: int |
     db.put(key, value)
     if former is not None and former is not value:
         call.engine.freeing.discard(former, "lazyfree-lazy-server-del")
-    db.note_access(key, call.engine.second)
+    db.note_access(key, call.engine.keyspace.second)
     if expires_ms is not None:
         db.set_expiry(key, expires_ms)
-    call.engine.touch_key(db, key)
-    call.engine.signal_key(db, key)
-    call.engine.announce(db, Event.NEW, b"new", key)
+    call.engine.keyspace.touch(db, key)
+    call.engine.keyspace.signal(db, key)
+    call.engine.keyspace.announce(db, Event.NEW, b"new", key)
 
 
 def announce_replaced(call: Call, db: Database, key: bytes, former: object, value: object) -> None:
     """Tell that a key was removed, if it was, to make room for a value; after what put it there."""
     if former is not None:
-        call.engine.announce(db, Event.OVERWRITTEN, b"overwritten", key)
+        call.engine.keyspace.announce(db, Event.OVERWRITTEN, b"overwritten", key)
         if kind_of(former) != kind_of(value):
-            call.engine.announce(db, Event.TYPE_CHANGED, b"type_changed", key)
+            call.engine.keyspace.announce(db, Event.TYPE_CHANGED, b"type_changed", key)
 
 
 def _rename(call: Call, *, replace: bool) -> bool:
@@ -130,13 +130,13 @@ def copy(call: Call) -> None:
         call.notify(Event.KEY_MISS, b"keymiss", source)
         call.reply.integer(0)
         return
-    former = call.engine.find(db, target)
+    former = call.engine.keyspace.find(db, target)
     if former is not None and not replace:
         call.reply.integer(0)
         return
     copied = _copy_of(value)
     place(call, db, target, copied, call.db.expires.get(source))
-    call.engine.announce(db, Event.GENERIC, b"copy_to", target)
+    call.engine.keyspace.announce(db, Event.GENERIC, b"copy_to", target)
     announce_replaced(call, db, target, former, value)
     call.changed()
     call.reply.integer(1)
@@ -150,13 +150,13 @@ def move(call: Call) -> None:
     if db is call.db:
         raise CommandError(_SAME_OBJECT)
     value = call.value(1)
-    if value is None or call.engine.find(db, key) is not None:
+    if value is None or call.engine.keyspace.find(db, key) is not None:
         call.reply.integer(0)
         return
     place(call, db, key, value, call.db.expires.get(key))
     call.delete(key)
     call.notify(Event.GENERIC, b"move_from", key)
-    call.engine.announce(db, Event.GENERIC, b"move_to", key)
+    call.engine.keyspace.announce(db, Event.GENERIC, b"move_to", key)
     call.changed()
     call.reply.integer(1)
 
@@ -179,9 +179,9 @@ def swapdb(call: Call) -> None:
     if one is not other:
         for db in (one, other):
             for key in [key for key in db.watchers if key in one.values or key in other.values]:
-                call.engine.touch_key(db, key)
+                call.engine.keyspace.touch(db, key)
             for key in [key for key in db.waiting if key in one.values or key in other.values]:
-                call.engine.signal_key(db, key)
+                call.engine.keyspace.signal(db, key)
         one.swap_with(other)
     call.changed()
     call.reply.ok()

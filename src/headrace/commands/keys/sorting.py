@@ -94,7 +94,7 @@ def _look_up(call: Call, pattern: bytes, element: bytes) -> bytes | None:
         return None
     name, arrow, inner = after.partition(b"->")
     key = before + element + (name if inner else after)
-    value = call.engine.find(call.db, key)
+    value = call.find(key)
     if arrow and inner:
         return value.get(inner) if isinstance(value, dict) else None
     return value if isinstance(value, bytes) else None

@@ -92,7 +92,7 @@ def _object(call: Call) -> None:
 
 
 def _set_active_expire(call: Call) -> None:
-    call.engine.active_expiry = call.argv[2] != b"0"
+    call.engine.keyspace.active_expiry = call.argv[2] != b"0"
     call.reply.ok()
 
 

@@ -55,7 +55,7 @@ cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID ki
         call.create(key, stream)
     call.engine.dirty += 1
     if call.db.watchers or call.engine.attended:
-        call.engine.touch_key(call.db, key)
+        call.engine.keyspace.touch(call.db, key)
     call.notify(STREAM, b"xadd", key)
     return 0
 
@@ -74,4 +74,4 @@ cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t field
 cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new) except -1:
     if is_new:
         emit_settings(call, key, stream)
-    return call.engine.signal_key(call.db, key)
+    return call.engine.keyspace.signal(call.db, key)

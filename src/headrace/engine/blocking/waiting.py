@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headrace.engine.chores import Chores
 from headrace.engine.client import Client, Wait
-from headrace.engine.keyspace import Database
+from headrace.engine.database import Database
 from headrace.engine.timers import Timer, TimerHeap
 
 # What WAIT and WAITAOF wait for; every other kind but the next two is a type of value.

@@ -13,7 +13,7 @@ from libc.stdint cimport uint64_t
 
 from headrace.engine.client cimport Client
 from headrace.engine.command cimport Command, count_call
-from headrace.engine.keyspace cimport Database
+from headrace.engine.database cimport Database
 from headrace.engine.refusals cimport find_command
 
 from headrace.engine.blocking.pausing import run_postponed
@@ -27,10 +27,10 @@ cpdef int serve_waiting(Engine engine) except -1:
     cdef Database db
     cdef bytes key
     cdef Client client
-    while engine.ready:
-        ready = engine.ready
-        engine.ready = []
-        engine.ready_set = {}
+    while engine.keyspace.ready:
+        ready = engine.keyspace.ready
+        engine.keyspace.ready = []
+        engine.keyspace.ready_set = {}
         for db, key in ready:
             queue = db.waiting.get(key)
             if queue is None:
@@ -41,7 +41,7 @@ cpdef int serve_waiting(Engine engine) except -1:
                     continue
                 # Looked up for each: the one before may have taken the last element of a list, and who comes
                 # after it keeps its turn.
-                kind = kind_of(engine.peek(db, key))
+                kind = kind_of(engine.keyspace.peek(db, key))
                 if client.wait.kind == kind or client.wait.without_key:
                     retry(engine, client)
     return 0
@@ -95,7 +95,7 @@ cpdef int run_due(Engine engine) except -1:
             target.take_turn(engine.steady_now_ms)
         elif type(target) is tuple:
             engine.waiting.forget_reminder(target)
-            engine.signal_key(target[0], target[1])
+            engine.keyspace.signal(target[0], target[1])
     serve_waiting(engine)
     engine.flush_clients()
     return 0
