@@ -79,6 +79,7 @@ VALUES = {
     "serialized-value": "payload",
     "sha1": "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
     "source": "k",
+    "sourcekey": "k",
     "start": "-",
     "subcommand": "HELP",
     "threshold": "1",
@@ -131,6 +132,7 @@ SETUP = {
     "list": [["RPUSH", "k", "1", "2"]],
     "set": [["SADD", "k", "1", "2"]],
     "sorted-set": [["ZADD", "k", "1", "1", "2", "2"]],
+    "hyperloglog": [["PFADD", "k", "1"]],
     "hash": [["HSET", "k", "1", "1"]],
     "headrace": [["XADD", "k", "1-1", "a", "1"]],
     "scripting": [

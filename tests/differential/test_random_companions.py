@@ -35,7 +35,7 @@ READS = {
 FAMILIES = (
     b"set get mget mset msetnx setnx setex psetex getset getdel getex append strlen incr decr incrby decrby "
     b"incrbyfloat setrange getrange substr getbit setbit bitcount bitpos bitop bitfield bitfield_ro "
-    b"lpush rpush lpushx rpushx lpop rpop lrange lindex linsert lrem lset "
+    b"pfadd pfcount pfmerge lpush rpush lpushx rpushx lpop rpop lrange lindex linsert lrem lset "
     b"ltrim llen lpos lmove rpoplpush lmpop blpop brpop blmove brpoplpush blmpop sadd srem smembers sismember "
     b"smismember scard spop srandmember smove sscan sunion sinter sdiff sunionstore sinterstore sdiffstore "
     b"sintercard zadd zrange zrevrange zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex zrangestore "

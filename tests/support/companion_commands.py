@@ -119,6 +119,7 @@ class CompanionCommands:
         self._families: tuple[Sequence[Callable[[], Command]], ...] = (
             (self._set, self._set, self._get, self._string_many, self._count, self._count, self._bytes, self._bytes),
             (self._bit, self._bit_range, self._bitop, self._bitfield),
+            (self._pfadd, self._pfadd, self._pfcount),
             (self._push, self._push, self._push, self._pop, self._list_read, self._list_change, self._list_move),
             (
                 self._sadd,
@@ -146,7 +147,7 @@ class CompanionCommands:
 
     def valid(self) -> Command:
         """Write a command as it should be, in any mixture of cases."""
-        (family,) = self.random.choices(self._families, (5, 3, 5, 5, 9, 5, 2))
+        (family,) = self.random.choices(self._families, (5, 3, 2, 5, 5, 9, 5, 2))
         name, *words = self._pick(family)()
         return [self._pick((name, name, name.lower(), name.title())), *words]
 
@@ -316,6 +317,16 @@ class CompanionCommands:
             overflow = self._maybe(0.3, b"OVERFLOW", self._pick((b"WRAP", b"SAT", b"sat", b"FAIL")))
             operations += [*overflow, name, kind, offset, *value]
         return [self._pick((b"BITFIELD", b"BITFIELD", b"BITFIELD_RO")), self._key_of(b"t"), *operations]
+
+    # --- HyperLogLogs ------------------------------------------------------------------------------------------
+
+    def _pfadd(self) -> Command:
+        if self.random.random() < 0.3:
+            return [b"PFMERGE", self._key_of(b"p"), *self._keys_of(b"p")]
+        return [b"PFADD", self._key_of(b"p"), *self._some(MEMBERS)]
+
+    def _pfcount(self) -> Command:
+        return [b"PFCOUNT", *self._keys_of(b"p", 2)]
 
     # --- lists -------------------------------------------------------------------------------------------------
 

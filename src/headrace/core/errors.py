@@ -37,6 +37,10 @@ class CorruptStream(HeadraceError, ValueError):
     """Each part is well-formed, but together they are no stream: counters, order or owners contradict each other."""
 
 
+class CorruptHyperLogLog(HeadraceError, ValueError):
+    """The bytes are not those of 16,384 registers."""
+
+
 class GroupExists(HeadraceError, KeyError):
     """The stream already has a consumer group of that name."""
 

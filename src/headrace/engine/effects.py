@@ -9,6 +9,7 @@ from typing import Final
 BESIDE_WRITES: Final = frozenset(
     {
         *(b"select", b"multi", b"exec"),
+        b"pfcount",  # keeps the number that it computed
         *(b"eval", b"evalsha", b"script|load", b"script|flush"),  # before Redis 7, scripts were repeated as they came
     }
 )

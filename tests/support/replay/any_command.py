@@ -22,6 +22,7 @@ KEYS: Final = {
     "stream": (b"s1", b"s1", b"s1", b"s2", b"s2", b"s3"),
     "headrace": (b"s1", b"s1", b"s2"),
     "string": (b"t1", b"t2", b"t3"),
+    "hyperloglog": (b"p1", b"p2"),
     "bitmap": (b"t1", b"t2", b"t3"),
     "list": (b"l1", b"l2"),
     "set": (b"e1", b"e2"),
@@ -179,7 +180,7 @@ def _of(*choices: bytes) -> Values:
 
 _NUMBER: Final = _of(*NUMBERS)
 _VALUES: Final[dict[str, Values]] = {
-    **dict.fromkeys(("key", "newkey", "source", "destination", "destkey"), lambda writer: writer.key()),
+    **dict.fromkeys(("key", "newkey", "source", "destination", "destkey", "sourcekey"), lambda writer: writer.key()),
     **dict.fromkeys(("field", "member", "element", "pivot"), _of(*MEMBERS)),
     **dict.fromkeys(("value", "text"), lambda writer: writer.text()),
     **dict.fromkeys(("count", "limit", "rank", "offset", "len", "increment", "decrement", "entries-read"), _NUMBER),

@@ -74,6 +74,9 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"object|freq": (_UNREAD,),
     b"object|idletime": (_UNREAD,),
     b"object|refcount": (_UNREAD,),
+    b"pfadd": (_ADDED_TO,),
+    b"pfcount": (("RW", "access"),),  # keeps the number that it computed
+    b"pfmerge": (("RW", "access", "insert"), _SHOWN),
     b"psetex": (_OVERWRITTEN,),
     b"rename": (_TAKEN_AND_SHOWN, _OVERWRITTEN),
     b"renamenx": (_TAKEN_AND_SHOWN, _NEWLY_WRITTEN),

@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(r"[A-Z][A-Z0-9-]*|[=~*$]")
 
 _SIGNS: Final = {"=": "equal", "~": "approximately", "*": "auto-id", "$": "last-id"}
 
-_KEYS: Final = frozenset({"key", "newkey", "source", "destination", "destkey"})
+_KEYS: Final = frozenset({"key", "newkey", "source", "destination", "destkey", "sourcekey"})
 _INTEGERS: Final = frozenset(
     {
         "bit", "bytes", "client-id", "count", "cursor", "db", "decrement", "destination-db", "entries-added",

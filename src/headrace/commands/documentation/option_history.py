@@ -82,7 +82,7 @@ NOT_HERE: Final[dict[str, str]] = {
         "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch "
         "geosearchstore"
     ),
-    "counting about": "pfadd pfcount pfdebug pfmerge pfselftest",
+    "looking into a HyperLogLog": "pfdebug pfselftest",
     "being a node of a cluster": (
         "asking cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports "
         "cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|meet "

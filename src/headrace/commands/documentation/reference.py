@@ -14,6 +14,7 @@ TITLES: Final = {
     "generic": "Keys",
     "string": "Strings",
     "bitmap": "Bits",
+    "hyperloglog": "Counting about",
     "list": "Lists",
     "set": "Sets",
     "sorted-set": "Sorted sets",

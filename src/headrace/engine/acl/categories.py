@@ -21,6 +21,7 @@ _GROUP_CATEGORY: Final = {
     "generic": "keyspace",
     "hash": "hash",
     "headrace": "stream",
+    "hyperloglog": "hyperloglog",
     "list": "list",
     "scripting": "scripting",
     "set": "set",

@@ -124,6 +124,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="stream-idmp-duration", default=100, least=1, most=86400),
     Integer(name="stream-idmp-maxsize", default=100, least=1, most=10000),
     Integer(name="headrace-stage-ttl", default=3600, least=1),
+    Memory(name="hll-sparse-max-bytes", default=3000),
     Integer(name="set-max-intset-entries", default=512, most=LONG_MAX),
     Integer(name="set-max-listpack-entries", default=128, most=LONG_MAX),
     Integer(name="set-max-listpack-value", default=64, most=LONG_MAX),

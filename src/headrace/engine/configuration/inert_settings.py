@@ -160,7 +160,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="active-defrag-cycle-max", default=25, least=1, most=99, inert=_DEFRAGMENTATION),
     Integer(name="active-defrag-cycle-us", default=500, most=100000, inert=_DEFRAGMENTATION),
     Integer(name="active-defrag-max-scan-fields", default=1000, least=1, most=LONG_MAX, inert=_DEFRAGMENTATION),
-    Memory(name="hll-sparse-max-bytes", default=3000, inert=_NO_TYPE),
     Integer(name="array-slice-size", default=4096, least=1, most=LONG_MAX, inert=_NO_TYPE),
     Integer(name="array-sparse-kmax", default=10, most=LONG_MAX, inert=_NO_TYPE),
     Integer(name="array-sparse-kmin", default=5, most=LONG_MAX, inert=_NO_TYPE),
