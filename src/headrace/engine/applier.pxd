@@ -7,7 +7,7 @@ from headrace.formats.command_source cimport CommandSource
 
 cdef class Applier:
     cdef Engine engine
-    cdef int64_t now_ms
+    cdef public int64_t now_ms          # the time at which effects are applied
     cdef readonly Client client
     cdef readonly list refused          # the command that `run_many` ended with, and …
     cdef readonly bytes error           # … what it answered; None: it ended for another reason

@@ -11,6 +11,7 @@ effects are applied, for the few of Redis's that tell of none, is given to the a
 
 cimport cython
 
+from headrace.engine.blocking.waking cimport serve_waiting
 from headrace.engine.client cimport Client
 from headrace.engine.engine cimport Engine
 
@@ -78,6 +79,13 @@ cdef class Applier:
             self.client.reply.errors = 0
         self.client.reply.rewind(0)
         return error
+
+    def serve_clients(self) -> None:
+        """Let clients see what was done: those that listen, and those that wait for a key."""
+        if self.engine.pushes:
+            self.engine.deliver_pushes()
+        serve_waiting(self.engine)
+        self.engine.flush_clients()
 
     @property
     def in_transaction(self) -> bool:

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 
 from headrace.formats.command_source cimport CommandSource
 
@@ -24,5 +24,22 @@ cdef class AofReader(CommandSource):
     cdef int note_transaction(self, list argv) except -1
 
 
+cdef enum Scan:
+    SCAN_COMPLETE
+    SCAN_TRUNCATED
+    SCAN_CORRUPT
+    SCAN_BROKEN
+
+
+cdef struct Cursor:
+    byte_t *at                  # the next byte; the bad one after SCAN_CORRUPT
+    byte_t *end
+    const char *expected        # at `at`, after SCAN_CORRUPT
+
+
+cdef Scan scan_number(Cursor *cursor, int64_t *number, const char *expected) noexcept nogil
+cdef Scan scan_argument(Cursor *cursor) noexcept nogil
+cdef list known_command(byte_t **at)
+cdef bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept
 cdef bint is_hidden_command(list argv)
 cpdef bytes hide(list argv)

@@ -70,24 +70,12 @@ class Ending(Enum):
     BROKEN = "broken"
 
 
-cdef enum Scan:
-    SCAN_COMPLETE
-    SCAN_TRUNCATED
-    SCAN_CORRUPT
-    SCAN_BROKEN
-
 cdef frozenset HIDDEN = frozenset((b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"RELEASE", b"SEEN"))
 
 cdef tuple ENDINGS = (Ending.COMPLETE, Ending.TRUNCATED, Ending.CORRUPT, Ending.BROKEN)
 
 
 # --- scanning --------------------------------------------------------------------------------------------------
-
-cdef struct Cursor:
-    byte_t *at                  # the next byte; the bad one after SCAN_CORRUPT
-    byte_t *end
-    const char *expected        # at `at`, after SCAN_CORRUPT
-
 
 cdef inline Scan corrupt(Cursor *cursor, const char *expected) noexcept nogil:
     cursor.expected = expected
@@ -108,7 +96,7 @@ cdef inline Scan scan_line_end(Cursor *cursor) noexcept nogil:
     return SCAN_COMPLETE
 
 
-cdef inline Scan scan_number(Cursor *cursor, int64_t *number, const char *expected) noexcept nogil:
+cdef Scan scan_number(Cursor *cursor, int64_t *number, const char *expected) noexcept nogil:
     """A canonical decimal and the end of its line."""
     cdef byte_t *first = cursor.at
     cdef int64_t value = 0
@@ -123,7 +111,7 @@ cdef inline Scan scan_number(Cursor *cursor, int64_t *number, const char *expect
     return scan_line_end(cursor)
 
 
-cdef inline Scan scan_argument(Cursor *cursor) noexcept nogil:
+cdef Scan scan_argument(Cursor *cursor) noexcept nogil:
     cdef int64_t size
     cdef Scan outcome
     if cursor.at == cursor.end:
@@ -254,19 +242,20 @@ cdef inline bytes known_argument(byte_t **at):
     return text
 
 
-cdef list known_command(byte_t *at):
-    cdef int64_t count = known_number(&at)
+cdef list known_command(byte_t **at):
+    """The command at a place that was scanned already; the place is then behind it."""
+    cdef int64_t count = known_number(at)
     cdef int64_t index
     cdef list argv = PyList_New(count)
     cdef bytes text
     for index in range(count):
-        text = known_argument(&at)
+        text = known_argument(at)
         Py_INCREF(text)
         PyList_SET_ITEM(argv, index, text)
     return argv
 
 
-cdef inline bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept:
+cdef bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept:
     """Whether a text is this word of capital letters, whatever its case."""
     cdef const char *letters = PyBytes_AS_STRING(text)
     cdef Py_ssize_t index
@@ -356,9 +345,8 @@ cdef class AofReader(CommandSource):
                 cursor.at += 1
                 outcome = scan_command(&cursor)
                 if outcome == SCAN_COMPLETE:
-                    argv = known_command(self.at)
                     self.start = self.at - self.first
-                    self.at = cursor.at
+                    argv = known_command(&self.at)
                     self.note_transaction(argv)
                     return argv
             elif read_seal(cursor.at, cursor.end, &seal):
