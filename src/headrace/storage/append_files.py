@@ -44,11 +44,11 @@ class AppendFiles:
 
     # --- beginning and end -----------------------------------------------------------------------------------------
 
-    def start_anew(self, write_base: Callable[[Path], None]) -> None:
-        """Begin with a base that holds the data of now, whatever files there were before: those become history."""
+    def start_anew(self, write_base: Callable[[Path], None]) -> Path:
+        """Begin with a base, whatever files there were before: those become history. Return where the base is."""
         self.make_directory()
         write_base(self.temporary_base)
-        self.adopt_base(follow=True)
+        return self.adopt_base(follow=True)
 
     def make_directory(self) -> None:
         """Make the directory of the files, which is there unless none was ever written."""
@@ -86,10 +86,10 @@ class AppendFiles:
         self.journal.cut_unused()  # the room that this frees may be what the disk needs
         self._begin_behind(self.manifest)
 
-    def adopt_base(self, *, follow: bool = False) -> None:
+    def adopt_base(self, *, follow: bool = False) -> Path:
         """Let what was written to `temporary_base` be the base, behind which the last increment goes on.
 
-        With `follow`, behind a new one: what was written before the base must not be repeated.
+        With `follow`, behind a new one: what was written before the base must not be repeated. Return where it is.
         """
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
@@ -99,6 +99,7 @@ class AppendFiles:
             self._publish(self.manifest.with_base(base), base)
             self._measure()
         self._remove_history()
+        return self.directory.located(base)
 
     def adopt_lone_base(self) -> None:
         """Let what was written to `temporary_base` be the whole data: nothing is appended.

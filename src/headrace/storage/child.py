@@ -19,6 +19,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from headrace.storage.errors import StorageError
+
 Report = Callable[[int], None]  # takes how many keys are done
 Work = Callable[[Report], None]
 
@@ -154,6 +156,8 @@ def _attempt(work: Work, report: Report) -> str:
         return error.strerror or str(error)
     except MemoryError:
         return "there is not enough memory"
+    except StorageError as error:
+        return str(error)
     return ""
 
 

@@ -88,7 +88,7 @@ class DataDirectory:
     def leftovers(self) -> list[Path]:
         """List what a process that died was writing, by the names that only such files have."""
         own = "|".join(map(re.escape, (self.append_file, self.dump.name)))
-        snapshots = r"((save|bgsave|rewriteaof|transfer)-)?[0-9]+\.rdb"
+        snapshots = r"(((save|bgsave|rewriteaof|transfer)-)?[0-9]+|sync-[0-9]+-[0-9]+)\.rdb"
         ours = re.compile(rf"{TEMPORARY}({snapshots}|rewriteaof-.*\.aof|({own})(\..*)?)")
         return [
             directory / name

@@ -83,9 +83,11 @@ def load_snapshot(engine: Engine, path: Path, disk: Disk, log: Log) -> Iterator[
 class Loader:
     """Loads one file after another into an engine, which is loading until `end`."""
 
-    def __init__(self, engine: Engine, log: Log, loaded: Loaded) -> None:
+    def __init__(self, engine: Engine, log: Log, loaded: Loaded, *, tolerant: bool = False) -> None:
+        """Begin; a `tolerant` one goes on where a library of functions cannot be loaded here."""
         self.total = 0  # bytes of all files
         self.loaded = loaded
+        self._tolerant = tolerant
         self._engine = engine
         engine.begin_loading()
         self._applier = Applier(engine, engine.unix_ms())
@@ -125,8 +127,7 @@ class Loader:
             reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True)
             for record in reader:
                 if isinstance(record, Skipped):
-                    loaded.skipped.append(record)
-                    self._warn(len(loaded.skipped), f"Not loaded from {path}: {record}.")
+                    self._skip(path, record)
                 elif isinstance(record, LoadedLibrary):
                     self._load_library(path, record)
                 elif is_base or record.expires_ms is None or record.expires_ms >= now_ms:
@@ -140,13 +141,21 @@ class Loader:
         self._offset = _offset_of(reader.aux)
         return reader.position
 
+    def _skip(self, path: Path, record: Skipped) -> None:
+        self.loaded.skipped.append(record)
+        self._warn(len(self.loaded.skipped), f"Not loaded from {path}: {record}.")
+
     def _load_library(self, path: Path, record: LoadedLibrary) -> None:
         try:
             self._engine.functions.load(record.code, replace=True)
         except CommandError as error:
+            why = error.text.decode("latin-1")
+            if self._tolerant:
+                self._skip(path, Skipped("library of functions", 0, None, record.offset, why))
+                return
             raise CannotRecover(
                 f"The snapshot {path} has a library of functions at offset {record.offset} that cannot be loaded: "
-                f"{error.text.decode('latin-1')}."
+                f"{why}."
             ) from None
 
     def _load_key(self, path: Path, record: LoadedKey) -> None:

@@ -86,6 +86,6 @@ def place_snapshot(disk: Disk, written: Path, path: Path) -> None:
     disk.sync_directory(path.parent)
 
 
-def temporary_name(purpose: str) -> str:
-    """Name a file that is being written."""
-    return f"temp-{purpose}-{os.getpid()}.rdb"
+def temporary_name(purpose: str, number: int | None = None) -> str:
+    """Name a file that is being written; with a number where there may be several."""
+    return f"temp-{purpose}-{os.getpid()}{'' if number is None else f'-{number}'}.rdb"

@@ -12,9 +12,10 @@ have dropped what it had taken.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from errno import ENOENT
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -25,19 +26,21 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.persistence import Persistence, Progress
 from headrace.engine.snapshot_request import SnapshotParts
+from headrace.storage.adoption import examine, load_adopted
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
 from headrace.storage.children import Children, Task
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import StorageError
 from headrace.storage.journal import Journal
+from headrace.storage.loading import Loaded
 from headrace.storage.log import Log
 from headrace.storage.manifest import Manifest
 from headrace.storage.persistence_info import fields_of
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.rewriting import Rewriting
 from headrace.storage.saving import Saving
-from headrace.storage.snapshot import temporary_name, write_snapshot
+from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
 
 _RETRY_S: Final = 0.5  # between two attempts to get the disk to take what it refused
 
@@ -66,6 +69,9 @@ class Store(Persistence):
         self.saving = Saving(engine, directory, self.children, log, self._refuse_or_allow)
         self.rewriting = Rewriting(engine, self.files, self.children, log, self._repaired)
         self.loaded = Recovered()
+        self.on_synced: list[Callable[[], None]] = []  # called when more is on disk
+        self._spawn = spawn
+        self._incoming = 0
         self._retried = 0.0
         self._disk_error = ""
         self._disk = directory.disk
@@ -184,6 +190,39 @@ class Store(Persistence):
             copied,
         )
         return path
+
+    # --- a snapshot from elsewhere -----------------------------------------------------------------------------------
+
+    def incoming(self) -> Path:
+        """Say where a snapshot is to be written that another server sends."""
+        directory = self.directory.append_directory if self.appends else self.directory.path
+        self._incoming += 1  # what was received before may still be on its way to be removed
+        return directory / temporary_name("sync", self._incoming)
+
+    def examine(self, path: Path) -> Job:
+        """Have a child read a whole snapshot; its outcome says why it could not be loaded."""
+        return self._spawn(partial(examine, self._disk, path, len(self.engine.databases)))
+
+    def adopt(self, path: Path, history: bytes | None, offset: int) -> Generator[Progress, None, Loaded]:
+        """Let a snapshot that was examined and synced replace all data, which then goes on in a history (or a new one).
+
+        Where this raises before its first step, nothing has changed.
+        """
+        self.stop_jobs()
+        with explained("take over", path):
+            if self.appends:
+                path = self.files.start_anew(partial(self._disk.rename, path))
+                self.rewriting.size_after = self.files.size
+            else:
+                place_snapshot(self._disk, path, self.directory.dump)
+                path = self.directory.dump
+        self.engine.effects.begin_at(offset, history)
+        self._disk_error = ""
+        self._refuse_or_allow()
+        self._synced()  # who waits for the disk waits for what is gone
+        loaded = yield from load_adopted(self.engine, self._disk, path, self.log)
+        self.saving.note_save()
+        return loaded
 
     # --- a disk that refuses ---------------------------------------------------------------------------------------
 
@@ -316,3 +355,5 @@ class Store(Persistence):
 
     def _synced(self) -> None:
         disk_has_more(self.engine)
+        for callback in self.on_synced:
+            callback()
