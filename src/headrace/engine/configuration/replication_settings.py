@@ -78,7 +78,7 @@ REPLICATION_SETTINGS: Final[tuple[Setting, ...]] = (
     YesNo(
         name="replica-ignore-disk-write-errors",
         default=False,
-        inert="a replica applies what its master sends, whether its own disk takes it or not",
+        inert="a replica whose disk refuses waits with what its master sends, until the disk takes it",
     ),
     Memory(name="replica-full-sync-buffer-limit", default=0, inert=_ONE_CONNECTION),
     # A master.

@@ -1,0 +1,92 @@
+"""What a master sends is repeated here: bytes in, changed data, the same bytes for journal and followers.
+
+    chunk ─► MasterStream ─► Applier, one command after the other ─► EffectLog.forward, once for the chunk
+                                       └─ refused: named in the log, counted, and not for the journal
+
+A chunk is applied in one turn, so that nobody sees a part of a transaction. Clients are served when the journal has the
+bytes: what they are told is held until it is safe, as on a master.
+"""
+
+from typing import Final
+
+from headrace.core.errors import HeadraceError
+from headrace.engine.applier import Applier
+from headrace.engine.engine import Engine
+from headrace.replication.master_stream import MasterStream
+from headrace.storage.log import Log
+from headrace.storage.tail import shown
+
+_EVERYTHING: Final = 1 << 62
+_LISTED: Final = 10  # of commands that are refused, how many are named one by one
+
+
+class CannotApply(HeadraceError):
+    """The master has sent what cannot be passed over; the text is one sentence."""
+
+
+class MasterApplier:
+    """Repeats the stream of one master after the other on an engine."""
+
+    def __init__(self, engine: Engine, log: Log) -> None:
+        self.refused = 0  # commands that could not be repeated
+        self._engine = engine
+        self._log = log
+        self._applier = Applier(engine, engine.unix_ms())
+        self._stream = MasterStream()
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes have come of a unit that is not complete yet."""
+        return self._stream.unfinished
+
+    @property
+    def database(self) -> int:
+        """The database that the master has selected."""
+        return self._applier.client.db.number
+
+    def begin(self) -> None:
+        """Begin behind the last unit that the effect log has; what had come of another one is dropped."""
+        self._stream = MasterStream()
+        self._applier.client.db = self._engine.databases[max(self._engine.effects.selected, 0)]
+
+    def apply(self, chunk: bytes) -> int | None:
+        """Repeat what has come; return the offset that the master wants to be acknowledged, where it asks.
+
+        Where this raises CannotApply, all before the command that cannot be passed over was repeated.
+        """
+        engine, applier, stream = self._engine, self._applier, self._stream
+        stream.take(chunk)
+        applier.now_ms = engine.unix_ms()
+        failure: CannotApply | None = None
+        while failure is None and applier.run_many(stream, _EVERYTHING) and applier.error is not None:
+            failure = self._refuse(applier.refused, applier.error)
+        for channel, message, of_shard in stream.messages:
+            (engine.exchange.publish_to_shard if of_shard else engine.exchange.publish)(channel, message)
+        asked = None if stream.asked_at < 0 else engine.effects.offset + stream.asked_at
+        for repeated, data in stream.finish():
+            if repeated:
+                engine.effects.forward(data, self.database)
+            else:
+                engine.effects.skip(len(data))
+        applier.serve_clients()
+        if failure is not None:
+            raise failure
+        return asked
+
+    def _refuse(self, argv: list[bytes], error: bytes) -> CannotApply | None:
+        why = error.decode("utf-8", "backslashreplace")
+        if why.startswith("ERR unknown command"):
+            why = "there is no such command"
+        if argv[0].upper() == b"SELECT":
+            self._stream.stop_before_last()
+            return CannotApply(
+                f"it selects database {argv[-1].decode('latin-1')}, and there are only {len(self._engine.databases)} "
+                "here: start with more --databases"
+            )
+        self._stream.refuse_last()
+        self.refused += 1
+        if self.refused <= _LISTED:
+            self._log.warning(f"The master sent {shown(argv)}, which cannot be repeated here: {why}. It is left out.")
+        elif self.refused == _LISTED + 1:
+            self._log.warning("More commands of the master cannot be repeated; they are counted and not listed.")
+        return None

@@ -1,0 +1,567 @@
+"""The link to a master: connect, say who we are, get its data, then follow what it does.
+
+    connect ──► connecting ──► handshake ──► sync ──► connected
+       ▲        TCP, TLS       PING, AUTH,   a whole  its stream, chunk by chunk;
+       │                       REPLCONF      snapshot we acknowledge each second
+       │                         └── PSYNC: continued ──►┘
+       └── whatever ends it: one sentence for the log and INFO, then a pause that grows
+
+What we have is named by `effects.history` and `effects.offset`: PSYNC asks to continue there. A snapshot goes to a
+file, is read by a child, and only then replaces the data; until that moment the data of before stays as it is, in
+memory and on disk. What a Redis has and we do not is left out, named and counted, and the rest goes on.
+
+One task of the event loop does it all, so that nothing of a master is applied when `stop` has returned.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Final
+
+import headrace
+from headrace.core.errors import HeadraceError
+from headrace.engine.channel import ChannelFigures, ClosedChannel
+from headrace.engine.client import Client
+from headrace.engine.engine import Engine
+from headrace.formats.aof import encode
+from headrace.replication.applying import CannotApply, MasterApplier
+from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
+from headrace.replication.master_stream import BadStream
+from headrace.storage.directory import explained
+from headrace.storage.errors import StorageError
+from headrace.storage.log import Log
+from headrace.storage.store import Store
+
+_CHUNK: Final = 1 << 17  # bytes of the stream that are applied before others have their turn, about
+_ACKNOWLEDGE_S: Final = 1.0
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+_POLL_S: Final = 0.01
+_WAITING: Final = 1 << 25  # bytes that may wait for the disk before no more is applied
+_LINE_SHOWN: Final = 120
+_GREETINGS: Final = (b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
+_LATER: Final = (b"-NOMASTERLINK", b"-LOADING")
+_STRANGERS: Final = (b"-NOAUTH", b"-NOPERM", b"-WRONGPASS")
+
+
+class LinkFailed(HeadraceError):
+    """A master cannot be followed now; the text is one sentence."""
+
+
+class _MasterChannel(ClosedChannel):
+    """The host's side of the client that CLIENT LIST shows for a master: replies to it go nowhere."""
+
+    def __init__(self, link: "Link") -> None:
+        self._link = link
+
+    def close(self) -> None:
+        """End the connection; another one is tried."""
+        self._link.disconnect("a client ended the connection")
+
+    def figures(self) -> ChannelFigures:
+        """Say what CLIENT LIST shows of the connection."""
+        return self._link.figures()
+
+
+class Link:
+    """See the module. `tls_context` makes what TLS needs, where `tls-replication` is set."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        tls_context: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        self.state = "connect"
+        self.takes_over = False  # the next PSYNC asks the master to become one: FAILOVER
+        self.on_up: Callable[[], None] = lambda: None
+        self.on_down: Callable[[], None] = lambda: None
+        self.on_full_sync: Callable[[], None] = lambda: None  # all data is about to be replaced
+        self.on_takeover: Callable[[bool], None] = lambda _: None  # whether the master agreed to become one
+        self.last_io = monotonic()
+        self.master_client: Client | None = None
+        self.error = ""  # why there is no link; empty where there is one
+        self._engine = engine
+        self._config = engine.config
+        self._effects = engine.effects
+        self._store = store
+        self._log = log
+        self._loop = loop
+        self._tls_context = tls_context
+        self._master = ""  # host and port, as sentences name them
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._ending = ""  # why we ended the connection ourselves
+        self._pause_s = 0.0
+        self._fruitful = False  # the attempt has got something from the master
+        self._is_headrace = False  # the master is one
+        self._snapshot: IncomingSnapshot | None = None
+        self._behind = b""  # what came together with the end of a snapshot
+        self._loading = False
+        self._applier = MasterApplier(engine, log)
+        self._skipped_keys = 0
+        self._down_since = monotonic()
+        self._unsynced: deque[tuple[int, int]] = deque()  # (position of the journal, offset)
+        self._synced = 0  # the offset up to which our disk has everything
+        self._bytes_in = self._bytes_out = 0
+        self._attempts = self._total_attempts = 0
+        store.on_synced.append(self._disk_has_more)
+
+    # --- beginning and end -----------------------------------------------------------------------------------------
+
+    def start(self, host: str, port: int) -> None:
+        """Follow a server from now on, until `stop`."""
+        self.stop()
+        self._master = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.error = ""
+        self._pause_s = 0.0
+        self._attempts = 0
+        self._down_since = self.last_io = monotonic()
+        self._task = self._loop.create_task(self._follow(host, port))
+        self._timer = self._loop.call_later(_ACKNOWLEDGE_S, self._tick)
+
+    def stop(self) -> None:
+        """Follow nobody; nothing more is applied when this returns, and half of a transaction is forgotten."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.state = "connect"
+        self.error = ""
+        self._close()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether what the master does comes here."""
+        return self.state == "connected"
+
+    def disconnect(self, reason: str) -> None:
+        """End the connection; another one is tried."""
+        if self._writer is not None:
+            self._ending = reason
+            self._writer.transport.abort()
+
+    async def _follow(self, host: str, port: int) -> None:
+        while True:
+            self._fruitful = False
+            reason = await self._attempt(host, port)
+            self._note_failure(reason)
+            self.state = "connect"
+            await asyncio.sleep(self._next_pause())
+
+    def _next_pause(self) -> float:
+        """How long to wait for the next attempt: not at all where the last one has brought something."""
+        if self._fruitful:
+            self._pause_s = 0.0
+            return 0.0
+        self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        return self._pause_s
+
+    async def _attempt(self, host: str, port: int) -> str:
+        """Follow the master until something ends that; return what did, in one sentence."""
+        self._attempts += 1
+        self._total_attempts += 1
+        self._ending = ""
+        try:
+            await self._connect(host, port)
+            await self._shake_hands()
+            await self._synchronise()
+            await self._follow_stream()
+        except LinkFailed as error:
+            reason = str(error)
+        except (BadSnapshot, BadStream, CannotApply) as error:
+            reason = f"{self._master} cannot be followed: {error}"
+        except StorageError as error:
+            reason = str(error).removesuffix(".")
+        except OSError as error:
+            reason = f"{self._master} cannot be reached: {_reason_of(error)}"
+        except Exception as bug:  # noqa: BLE001 — ours: it is told where, and the link is tried again
+            where = "".join(traceback.format_exception(bug))
+            self._log.warning(f"The link to {self._master} failed: please report this.\n{where}")
+            reason = f"{self._master} cannot be followed because of an error of ours: {bug!r}"
+        finally:
+            if self._task is asyncio.current_task():  # else `stop` has ended this, and another task may be at work
+                self._close()
+        return self._ending or reason
+
+    def _note_failure(self, reason: str) -> None:
+        """Say once why there is no link: attempts that fail for the same reason follow each other for hours."""
+        if reason != self.error:
+            self._log.warning(f"{reason}. It is tried again; the data that is here stays.")
+        self.error = reason
+
+    def _close(self) -> None:
+        """End what there is of a connection."""
+        was_up = self.is_up
+        writer, self._writer, self._reader = self._writer, None, None
+        if writer is not None:
+            writer.transport.abort()
+        client, self.master_client = self.master_client, None
+        if client is not None:
+            self._engine.disconnect(client)
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None:
+            snapshot.discard()
+        self._loading = False
+        self._behind = b""
+        self._applier.begin()
+        if was_up:
+            self.state = "connect"
+            self._down_since = monotonic()
+            self.on_down()
+
+    # --- bytes -----------------------------------------------------------------------------------------------------
+
+    async def _connect(self, host: str, port: int) -> None:
+        self.state = "connecting"
+        context = self._tls_context() if self._config["tls-replication"] and self._tls_context is not None else None
+        limit = self._config["repl-timeout"]
+        try:
+            async with asyncio.timeout(limit):
+                self._reader, self._writer = await asyncio.open_connection(host, port, ssl=context, limit=_CHUNK)
+        except TimeoutError:
+            raise LinkFailed(f"{self._master} does not answer: no connection in {limit} seconds") from None
+        except socket.gaierror as error:
+            raise LinkFailed(f"The host of {self._master} cannot be found: {error.strerror}") from None
+        except ssl.SSLError as error:
+            raise LinkFailed(f"TLS with {self._master} failed: {error.reason or error}") from None
+        self.last_io = monotonic()
+
+    def _send(self, *commands: list[bytes]) -> None:
+        self._send_raw(b"".join(map(encode, commands)))
+
+    def _send_raw(self, data: bytes) -> None:
+        if self._writer is not None:
+            self._bytes_out += len(data)
+            self._writer.write(data)
+
+    async def _read(self, most: int) -> bytes:
+        """Read what has come; nothing: the connection has ended."""
+        if self._reader is None:
+            return b""
+        try:
+            data = await self._reader.read(most)
+        except OSError as error:
+            raise LinkFailed(f"The connection to {self._master} broke: {_reason_of(error)}") from None
+        self.last_io = monotonic()
+        self._bytes_in += len(data)
+        return data
+
+    async def _line(self) -> bytes:
+        """Read a line; one that is empty says that we are not forgotten."""
+        while self._reader is not None:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                break
+            except asyncio.LimitOverrunError:
+                raise LinkFailed(f"{self._master} is no Redis: it sent a line without an end") from None
+            except OSError as error:
+                raise LinkFailed(f"The connection to {self._master} broke: {_reason_of(error)}") from None
+            self.last_io = monotonic()
+            self._bytes_in += len(line)
+            if line := line.rstrip(b"\r\n"):
+                return line
+        raise LinkFailed(f"{self._master} ended the connection in the handshake")
+
+    # --- the handshake ---------------------------------------------------------------------------------------------
+
+    async def _shake_hands(self) -> None:
+        self.state = "handshake"
+        self._send([b"PING"])
+        greeting = await self._line()
+        if not greeting.startswith(_GREETINGS):
+            raise LinkFailed(f"{self._master} is no Redis: it answered PING with {_shown(greeting)}")
+        await self._introduce_ourselves()
+        if self._is_headrace:
+            await self._refuse_ourselves()
+
+    async def _introduce_ourselves(self) -> None:
+        """Say who we are; a master that does not know one of these answers an error, which is no harm."""
+        config = self._config
+        password, user = config["masterauth"], config["masteruser"]
+        listening = config["tls-port" if config["tls-replication"] and config["tls-port"] else "port"]
+        commands = [[b"REPLCONF", b"listening-port", b"%d" % (config["replica-announce-port"] or listening)]]
+        if config["replica-announce-ip"]:
+            commands.append([b"REPLCONF", b"ip-address", os.fsencode(config["replica-announce-ip"])])
+        commands.append([b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"])
+        commands.append([b"REPLCONF", b"headrace", headrace.__version__.encode()])
+        if password:
+            login = [b"AUTH", os.fsencode(user), os.fsencode(password)] if user else [b"AUTH", os.fsencode(password)]
+            self._send(login, *commands)
+            answer = await self._line()
+            if answer.startswith(b"-"):
+                raise LinkFailed(f"{self._master} refused the password of masterauth: {_shown(answer[1:])}")
+        else:
+            self._send(*commands)
+        for _ in commands:
+            answer = await self._line()
+        self._is_headrace = answer.startswith(b"+")
+
+    async def _refuse_ourselves(self) -> None:
+        """End an attempt to follow this very server."""
+        self._send([b"INFO", b"server"])
+        answer = await self._line()
+        if not answer.startswith(b"$") or not answer[1:].isdigit() or self._reader is None:
+            return
+        try:
+            text = await self._reader.readexactly(int(answer[1:]) + 2)
+        except asyncio.IncompleteReadError:
+            raise LinkFailed(f"{self._master} ended the connection in the handshake") from None
+        if b"run_id:" + self._engine.run_id.encode() in text:
+            raise LinkFailed(f"{self._master} is this server itself, which cannot follow itself")
+
+    # --- what we get -----------------------------------------------------------------------------------------------
+
+    async def _synchronise(self) -> None:
+        """Ask to continue where we are; take whatever the master answers."""
+        effects = self._effects
+        nothing = self._engine.loading or (effects.offset == 0 and not effects.ancestors)  # or a part of a snapshot
+        place = [b"?", b"-1"] if nothing else [effects.history, b"%d" % (effects.offset + 1)]
+        takes_over = self.takes_over
+        self._send([b"PSYNC", *place, *([b"FAILOVER"] if takes_over else [])])
+        answer = await self._line()
+        words = answer.split()
+        accepted = words[0] in (b"+CONTINUE", b"+FULLRESYNC")
+        if takes_over:
+            self.takes_over = False
+            self.on_takeover(accepted)
+        if words[0] == b"+CONTINUE":
+            self._continue(words[1:])
+        elif words[0] == b"+FULLRESYNC":
+            await self._load_snapshot(*_read_place(words[1:]))
+        elif answer.startswith(_LATER):
+            raise LinkFailed(await self._reason_to_wait(answer))
+        elif answer.startswith(_STRANGERS):
+            raise LinkFailed(f"{self._master} refuses us, so that masterauth must be set: {_shown(answer[1:])}")
+        elif answer.startswith(b"-") and not takes_over:
+            self._log.notice(f"{self._master} does not know PSYNC ({_shown(answer[1:])}): all its data is asked for.")
+            self._send_raw(b"SYNC\r\n")
+            await self._load_snapshot(None, 0)
+        else:
+            raise LinkFailed(f"{self._master} answered PSYNC with {_shown(answer)}")
+
+    async def _reason_to_wait(self, answer: bytes) -> str:
+        """Say why a master cannot be followed yet; one that has no master itself may follow us, which is a circle."""
+        if not answer.startswith(b"-NOMASTERLINK"):
+            return f"{self._master} cannot be followed yet: {_shown(answer[1:])}"
+        self._send([b"ROLE"])
+        role = [await self._line()]
+        if role[0].startswith(b"*"):
+            role += [await self._line() for _ in range(5)]  # its role, host and, as a number, port
+        told = b" ".join(line for line in role[1:] if not line.startswith(b"$"))
+        about = ""
+        match told.split():
+            case [b"slave", host, port, *_]:
+                about = f" of {host.decode('latin-1')}:{port[1:].decode('latin-1')}"
+        return (
+            f"{self._master} is itself a replica{about} and has no link to its master; where the chain of masters is a "
+            "circle, one of them must follow nobody"
+        )
+
+    def _continue(self, words: list[bytes]) -> None:
+        if words and words[0] != self._effects.history:
+            self._effects.continue_as(_read_history(words[0]))
+        self._log.notice(f"{self._master} continues at offset {self._effects.offset + 1}: partial synchronisation.")
+
+    async def _load_snapshot(self, history: bytes | None, offset: int) -> None:
+        """Receive a snapshot, examine it, and let it replace the data."""
+        self.state = "sync"
+        header = await self._line()
+        if header.startswith(b"-"):
+            raise LinkFailed(f"{self._master} sends no data: {_shown(header[1:])}")
+        path = self._store.incoming()
+        snapshot = self._snapshot = IncomingSnapshot(header, self._store.directory.disk, path)
+        size = f"{snapshot.size} bytes" if snapshot.size >= 0 else "a size that its end will tell"
+        self._log.notice(f"Full synchronisation with {self._master}: a snapshot of {size} comes.")
+        with explained("keep the snapshot of the master in", path.parent):
+            self._behind = await snapshot.receive(self._read)
+        self._fruitful = True
+        self._loading = True
+        await self._examine(snapshot)
+        await self._replace_data(snapshot, history, offset)
+        self._loading = False
+        snapshot.discard()
+        self._snapshot = None
+
+    async def _examine(self, snapshot: IncomingSnapshot) -> None:
+        """Have the whole snapshot read before the data is given up."""
+        with explained("examine", snapshot.path):
+            job = self._store.examine(snapshot.path)
+        try:
+            while (outcome := job.poll()) is None:
+                await asyncio.sleep(_POLL_S)
+        except asyncio.CancelledError:
+            job.kill()
+            raise
+        if outcome.error:
+            raise BadSnapshot(f"of the snapshot that it sent: {outcome.error}")
+
+    async def _replace_data(self, snapshot: IncomingSnapshot, history: bytes | None, offset: int) -> None:
+        began = monotonic()
+        self.on_full_sync()
+        steps = self._store.adopt(snapshot.path, history, offset)
+        try:
+            while True:
+                self._store.progress = next(steps)
+                await asyncio.sleep(0)
+        except StopIteration as end:
+            self._skipped_keys += len(end.value.skipped)
+            self._log.notice(
+                f"{end.value.keys} keys of {self._master} loaded in {monotonic() - began:.3f} seconds; "
+                f"the data is that of offset {offset}."
+            )
+        finally:
+            self._store.progress = None
+
+    # --- the stream ------------------------------------------------------------------------------------------------
+
+    async def _follow_stream(self) -> None:
+        self._begin_stream()
+        chunk, self._behind = self._behind, b""
+        while True:
+            if chunk:
+                await self._await_turn()
+                self._apply(chunk)
+            chunk = await self._read(2 * _CHUNK)
+            if not chunk:
+                raise LinkFailed(f"{self._master} ended the connection")
+
+    def _begin_stream(self) -> None:
+        self._applier.begin()
+        self._unsynced.clear()
+        self._note_offset()
+        self.state = "connected"
+        self.error = ""
+        self._attempts = 0
+        self.last_io = monotonic()
+        client = self.master_client = self._engine.connect(_MasterChannel(self))
+        if self._writer is not None:
+            client.address = self._master.encode()
+            host, port = self._writer.get_extra_info("sockname")[:2]
+            client.local_address = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
+        self._acknowledge(self._effects.offset)
+        self._log.notice(f"The link to {self._master} is up.")
+        self.on_up()
+
+    async def _await_turn(self) -> None:
+        """Wait while nothing may change because a script is not over, or the disk is behind, or refuses."""
+        engine, journal = self._engine, self._store.journal
+        while engine.busy is not None or journal.buffered > _WAITING or (journal.failing and self._store.appends):
+            await asyncio.sleep(_POLL_S)
+            self.last_io = monotonic()  # it is not the master that is silent
+
+    def _apply(self, chunk: bytes) -> None:
+        self._fruitful = True
+        try:
+            asked = self._applier.apply(chunk)
+        finally:
+            self._note_offset()
+        if self.master_client is not None:
+            self.master_client.active_ms = self._engine.steady_now_ms
+            self.master_client.db = self._engine.databases[self._applier.database]
+        if asked is not None:
+            self._acknowledge(asked)
+
+    # --- acknowledging ---------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(_ACKNOWLEDGE_S, self._tick)
+        if self._loading:
+            self._send_raw(b"\n")
+            self.last_io = monotonic()
+        elif self._writer is not None and monotonic() - self.last_io > self._config["repl-timeout"]:
+            self.disconnect(f"{self._master} has sent nothing for {self._config['repl-timeout']} seconds")
+        elif self.is_up:
+            self._acknowledge(self._effects.offset)
+
+    def _acknowledge(self, offset: int) -> None:
+        """Say how far we are, and how far our disk is."""
+        synced = [b"FACK", b"%d" % self._synced] if self._store.appends else []
+        self._send([b"REPLCONF", b"ACK", b"%d" % offset, *synced])
+
+    def _note_offset(self) -> None:
+        """Note which position of the journal the offset has now, to know when the disk has it."""
+        self._unsynced.append((self._store.position, self._effects.offset))
+        self._count_synced()
+
+    def _count_synced(self) -> None:
+        while self._unsynced and self._unsynced[0][0] <= self._store.synced:
+            _, self._synced = self._unsynced.popleft()
+
+    def _disk_has_more(self) -> None:
+        if self.is_up:
+            before = self._synced
+            self._count_synced()
+            if self._is_headrace and self._synced != before:
+                self._acknowledge(self._effects.offset)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def figures(self) -> ChannelFigures:
+        """Say what CLIENT LIST shows of the connection."""
+        opened = self._writer.get_extra_info("socket") if self._writer is not None else None
+        descriptor = opened.fileno() if opened is not None else -1
+        return ChannelFigures(descriptor, self._applier.unfinished, 0, 0, 0, self._bytes_in, self._bytes_out)
+
+    def fields(self) -> Iterator[tuple[str, object]]:
+        """Give the fields of INFO replication that are about the master."""
+        now = monotonic()
+        offset = self._effects.offset
+        snapshot = self._snapshot
+        yield "master_link_status", "up" if self.is_up else "down"
+        yield "master_last_io_seconds_ago", int(now - self.last_io) if self._writer is not None else -1
+        yield "master_sync_in_progress", int(self.state == "sync")
+        yield "slave_read_repl_offset", offset + self._applier.unfinished
+        yield "slave_repl_offset", offset
+        if snapshot is not None:
+            known = max(snapshot.size, 0)
+            yield "master_sync_total_bytes", known
+            yield "master_sync_read_bytes", snapshot.received
+            yield "master_sync_left_bytes", known - snapshot.received
+            yield "master_sync_perc", f"{100 * snapshot.received / known:.2f}" if known else "0.00"
+            yield "master_sync_last_io_seconds_ago", int(now - self.last_io)
+        yield "master_current_sync_attempts", self._attempts
+        yield "master_total_sync_attempts", self._total_attempts
+        if not self.is_up:
+            yield "master_link_down_since_seconds", int(now - self._down_since)
+            yield "master_link_error", self.error
+        yield "master_skipped_keys", self._skipped_keys
+        yield "master_skipped_commands", self._applier.refused
+
+
+def _read_history(word: bytes) -> bytes:
+    if len(word) != 40 or not word.isalnum():
+        raise LinkFailed(f"The master named its history {_shown(word)}, which is none")
+    return word
+
+
+def _read_place(words: list[bytes]) -> tuple[bytes, int]:
+    """Read what FULLRESYNC tells: a history, and the offset in it that the snapshot has."""
+    if len(words) != 2 or not words[1].isdigit() or len(words[1]) > 18:
+        raise LinkFailed(
+            f"The master announced a snapshot of {_shown(b' '.join(words))}, which is no place in a history"
+        )
+    return _read_history(words[0]), int(words[1])
+
+
+def _reason_of(error: OSError) -> str:
+    """Name what the system said, without its numbers."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:_LINE_SHOWN].decode("utf-8", "backslashreplace"))
