@@ -25,7 +25,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> None:
     plain = arguments[:1] == ["serve"] and "--help" not in arguments and "--" not in arguments
     if plain and "_HEADRACE_COMPLETE" not in os.environ:  # by which shells ask what could be typed next
-        from headrace.server.server import serve  # noqa: PLC0415
+        from headrace.server.starting import serve  # noqa: PLC0415
 
         serve(arguments[1:])
     else:

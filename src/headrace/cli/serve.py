@@ -35,6 +35,6 @@ For example:
 
 def serve(context: typer.Context) -> None:
     """Run a server until it is told to stop."""
-    from headrace.server.server import serve as run_server  # noqa: PLC0415 — the other commands do not need it
+    from headrace.server.starting import serve as run_server  # noqa: PLC0415 — the other commands do not need it
 
     run_server(context.args)

@@ -3,7 +3,7 @@
 import sys
 
 from headrace.demo.children import end_with_parent
-from headrace.server.server import serve
+from headrace.server.starting import serve
 
 if __name__ == "__main__":
     end_with_parent()
