@@ -1,5 +1,5 @@
 """Commands on streams: XADD to XTRIM."""
 
-from headrace.commands.streams import entries, groups, info, reads
+from headrace.commands.streams import deleting, entries, groups, info, producers, reads
 
-__all__ = ["entries", "groups", "info", "reads"]
+__all__ = ["deleting", "entries", "groups", "info", "producers", "reads"]

@@ -1,12 +1,14 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.node cimport NodeCursor
+from headrace.core.stream cimport Policy
 from headrace.core.stream_id cimport ID
 from headrace.engine.call cimport Call
 from headrace.protocol.reply cimport ReplyWriter
 
 
 cdef bint is_word(object text, bytes word) noexcept          # `word` in lower case
+cdef bint policy_word(object text, Policy *policy) noexcept
 cdef ID strict_id(Call call, Py_ssize_t index, uint64_t missing_seq=*) except *
 cdef ID lower_bound(Call call, Py_ssize_t index) except *
 cdef ID upper_bound(Call call, Py_ssize_t index) except *

@@ -5,6 +5,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
 from headrace.core.memory cimport byte_t
 from headrace.core.node cimport next_field, walk_fields
+from headrace.core.stream cimport ACKED, DELREF, KEEPREF
 from headrace.core.stream_id cimport (
     BOUND_BAD_ID, BOUND_NO_NEIGHBOUR, Bound, ID_TEXT_MAX, parse_lower, parse_strict_id, parse_upper, wrap_id,
     write_text,
@@ -95,3 +96,16 @@ cdef int reply_entry(ReplyWriter reply, NodeCursor *entry) except -1:
     reply.array(2)
     reply.bulk_id(entry.id)
     return reply_fields(reply, entry)
+
+
+cdef bint policy_word(object text, Policy *policy) noexcept:
+    """Whether a word is a policy, and which: what happens to pending records of entries that go."""
+    if is_word(text, b"keepref"):
+        policy[0] = KEEPREF
+    elif is_word(text, b"delref"):
+        policy[0] = DELREF
+    elif is_word(text, b"acked"):
+        policy[0] = ACKED
+    else:
+        return False
+    return True

@@ -1,5 +1,5 @@
 # cython: nonecheck=True
-"""Commands on the entries of a stream: adding, reading by ID, deleting, trimming, and the counters of history."""
+"""Commands on the entries of a stream: adding, trimming, reading by ID, and the counters of history."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
@@ -7,19 +7,15 @@ from libc.string cimport memset
 
 from headrace.commands.streams.appending cimport append_entry, finish_appending
 from headrace.commands.streams.arguments cimport (
-    id_text, is_word, lower_bound, number, reply_entry, strict_id, strict_ids, upper_bound,
+    id_text, is_word, lower_bound, number, policy_word, reply_entry, strict_id, upper_bound,
 )
 from headrace.commands.streams.effects cimport (
-    emit_acked_trim, emit_acknowledged, emit_deleted, emit_duplicate, emit_forgotten, emit_limits, emit_record,
-    knows_policies, knows_producers,
+    emit_acked_trim, emit_acknowledged, emit_duplicate, emit_record, knows_policies, knows_producers,
 )
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
-from headrace.core.pending cimport NO_SLOT
-from headrace.core.stream cimport (
-    ACKED, DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream, TrimGoal, TrimRecord,
-)
+from headrace.core.stream cimport ACKED, KEEPREF, Policy, Stream, TrimGoal, TrimRecord
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_BAD, NEW_ID_GIVEN, ID, NewID, StreamID, is_zero, less, make_id, max_id, parse_new, same,
     wrap_id,
@@ -57,18 +53,6 @@ ctypedef struct Options:
     bint automatic              # IDMPAUTO: the idempotent ID comes from the fields
     NewID kind
     ID id
-
-
-cdef bint policy_word(object text, Policy *policy) noexcept:
-    if is_word(text, b"keepref"):
-        policy[0] = KEEPREF
-    elif is_word(text, b"delref"):
-        policy[0] = DELREF
-    elif is_word(text, b"acked"):
-        policy[0] = ACKED
-    else:
-        return False
-    return True
 
 
 cdef Py_ssize_t parse_trim(Call call, Py_ssize_t i, Options *options) except -1:
@@ -444,158 +428,6 @@ cdef int64_t count_range(Stream stream, ID start, ID end, int64_t most):
     return count
 
 
-# --- deleting --------------------------------------------------------------------------------------------------
-
-@command("xdel key id [id ...]", arity=-3, flags=WRITE | FAST, keys=FIRST, since="5.0.0", group="stream")
-def xdel(Call call) -> None:
-    """Delete entries, whoever still has them pending, and reply how many there were."""
-    cdef Stream stream = call.stream(1)
-    cdef uint64_t deleted = 0
-    cdef StreamID id
-    if stream is not None:
-        for id in strict_ids(call, 2, call.argc - 2):
-            deleted += stream.log.delete(id.id)
-        if deleted:
-            call.changed(deleted)
-            call.touch(<bytes>call.argv[1])
-            call.notify(STREAM, b"xdel", <bytes>call.argv[1])
-    call.reply.integer(deleted)
-
-
-cdef Py_ssize_t parse_ids_block(Call call, Py_ssize_t i, Policy *policy, Py_ssize_t *count) except -1:
-    """[KEEPREF|DELREF|ACKED] IDS numids id …, in any order; the index of the first ID."""
-    cdef bint policy_given = False
-    cdef Py_ssize_t first = 0
-    cdef int64_t numids
-    policy[0] = KEEPREF
-    while i < call.argc:
-        if is_word(call.argv[i], b"ids") and i + 1 < call.argc:
-            numids = call.integer(i + 1, b"ERR Number of IDs must be a positive integer")
-            if numids < 1:
-                raise CommandError(b"ERR Number of IDs must be a positive integer")
-            if numids > call.argc - i - 2:
-                raise CommandError(b"ERR The `numids` parameter must match the number of arguments")
-            first = i + 2
-            count[0] = numids
-            i += numids + 2
-        elif not policy_given and policy_word(call.argv[i], policy):
-            policy_given = True
-            i += 1
-        else:
-            raise CommandError(SYNTAX)
-    if first == 0:
-        raise CommandError(b"ERR IDS option is required")
-    return first
-
-
-cdef int reply_missing(Call call, Py_ssize_t count) except -1:
-    """The reply where there is no stream or group: none of the IDs is there, whatever they are."""
-    call.reply.array(count)
-    for _ in range(count):
-        call.reply.integer(MISSING)
-    return 0
-
-
-@command(
-    "xdelex key [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
-    arity=-5, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
-)
-def xdelex(Call call) -> None:
-    """Delete entries as far as the policy allows, and reply for each: 1 deleted, -1 not there, 2 still referred to."""
-    cdef Stream stream = call.stream(1)
-    cdef Policy policy
-    cdef Py_ssize_t count = 0
-    cdef Py_ssize_t first = parse_ids_block(call, 2, &policy, &count)
-    cdef References references
-    cdef bint plain = call.engine.effects.wanted and not knows_policies(call)
-    cdef list gone = []
-    cdef uint64_t deleted = 0
-    cdef uint64_t dropped = 0
-    cdef StreamID id
-    cdef Fate fate
-    if stream is None:
-        reply_missing(call, count)
-        return
-    ids = strict_ids(call, first, count)
-    references = stream.references()
-    call.reply.array(count)
-    for id in ids:
-        if policy == DELREF:
-            if plain:
-                emit_holders(call, references, id.id)
-            dropped += references.drop(id.id)
-        fate = stream.remove(id.id, policy, references)
-        if fate == DELETED:
-            deleted += 1
-            if plain:
-                gone.append(id)
-        call.reply.integer(fate)
-    if plain:
-        emit_deleted(call, <bytes>call.argv[1], gone)
-    if deleted:
-        call.touch(<bytes>call.argv[1])
-        call.notify(STREAM, b"xdel", <bytes>call.argv[1])
-    if deleted or dropped:
-        call.changed(max(deleted, dropped))
-
-
-cdef int emit_holders(Call call, References references, ID id) except -1:
-    """The records that are about to go with an entry."""
-    for group in references.holders(id):
-        emit_acknowledged(call, <Group>group, <bytes>call.argv[1], id)
-    return 0
-
-
-@command(
-    "xackdel key group [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
-    arity=-6, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
-)
-def xackdel(Call call) -> None:
-    """Acknowledge in a group and delete as far as the policy allows.
-
-    Replies for each ID: 1 acknowledged and deleted, -1 not pending in the group, 2 acknowledged but still referred to.
-    """
-    cdef Stream stream = call.stream(1)
-    cdef Policy policy
-    cdef Py_ssize_t count = 0
-    cdef Py_ssize_t first = parse_ids_block(call, 3, &policy, &count)
-    cdef References references
-    cdef bint plain = call.engine.effects.wanted and not knows_policies(call)
-    cdef list gone = []
-    cdef uint64_t acknowledged = 0
-    cdef uint64_t length
-    cdef bint is_there
-    cdef StreamID id
-    cdef Fate fate
-    group = stream.find_group(<bytes>call.argv[2]) if stream is not None else None
-    if group is None:
-        reply_missing(call, count)
-        return
-    ids = strict_ids(call, first, count)
-    references = stream.references()
-    length = stream.log.length
-    call.reply.array(count)
-    for id in ids:
-        is_there = plain and stream.log.contains(id.id)
-        if plain and (<Group>group).pending.find(id.id) != NO_SLOT:
-            if policy == DELREF:
-                emit_holders(call, references, id.id)
-            else:
-                emit_acknowledged(call, <Group>group, <bytes>call.argv[1], id.id)
-        fate = stream.acknowledge_and_remove(group, id.id, policy, references)
-        acknowledged += fate != MISSING
-        if is_there and fate == DELETED:
-            gone.append(id)
-        call.reply.integer(fate)
-    if plain:
-        emit_deleted(call, <bytes>call.argv[1], gone)
-    if stream.log.length != length:
-        call.touch(<bytes>call.argv[1])
-        call.notify(STREAM, b"xdel", <bytes>call.argv[1])
-    if acknowledged:
-        call.changed(acknowledged)
-
-
 # --- history ---------------------------------------------------------------------------------------------------
 
 @command(
@@ -636,79 +468,4 @@ def xsetid(Call call) -> None:
     stream.set_history(last, added, deleted)
     call.notify(STREAM, b"xsetid", <bytes>call.argv[1])
     call.changed()
-    call.reply.ok()
-
-
-# --- producers -------------------------------------------------------------------------------------------------
-
-@command(
-    "xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]",
-    arity=-2, flags=WRITE | FAST, keys=FIRST, since="8.6.0", group="stream",
-)
-def xcfgset(Call call) -> None:
-    """Set how long and how many idempotent IDs a stream remembers; a change forgets those it has."""
-    cdef Stream stream
-    cdef Py_ssize_t i = 2
-    duration = size = None
-    if call.value(1) is None:
-        raise CommandError(NO_SUCH_KEY)
-    stream = call.stream(1)
-    while i < call.argc:
-        if is_word(call.argv[i], b"idmp-duration") and i + 1 < call.argc:
-            if duration is not None:
-                raise CommandError(b"ERR IDMP-DURATION specified multiple times")
-            duration = call.integer(i + 1)
-            if not 1 <= duration <= 86400:
-                raise CommandError(b"ERR IDMP-DURATION must be between 1 and 86400 seconds")
-        elif is_word(call.argv[i], b"idmp-maxsize") and i + 1 < call.argc:
-            if size is not None:
-                raise CommandError(b"ERR IDMP-MAXSIZE specified multiple times")
-            size = call.integer(i + 1)
-            if not 1 <= size <= 10000:
-                raise CommandError(b"ERR IDMP-MAXSIZE must be between 1 and 10000 entries")
-        else:
-            raise CommandError(SYNTAX)
-        i += 2
-    if duration is None and size is None:
-        raise CommandError(b"ERR At least one parameter must be specified")
-    producers = stream.producers
-    forgotten = producers.sizes()
-    if producers.configure(
-        producers.duration_s if duration is None else duration, producers.max_size if size is None else size
-    ):
-        call.changed()
-        if not knows_producers(call):
-            emit_forgotten(call, <bytes>call.argv[1], forgotten)
-            emit_limits(call, <bytes>call.argv[1], stream)
-    call.reply.ok()
-
-
-@command(
-    "xidmprecord key producer idempotent-id id",
-    arity=5, flags=WRITE | DENY_OOM | FAST, keys=FIRST, since="8.6.2", group="stream",
-)
-def xidmprecord(Call call) -> None:
-    """Remember that a producer's message became an entry; written by AOF rewrites."""
-    cdef ID id = strict_id(call, 4)
-    cdef Stream stream
-    cdef StreamID known
-    _, key, producer, idempotent_id, _ = call.argv
-    if not producer:
-        raise CommandError(b"ERR producer ID must be non-empty")
-    if not idempotent_id:
-        raise CommandError(b"ERR idempotent ID must be non-empty")
-    if call.value(1) is None:
-        raise CommandError(NO_SUCH_KEY)
-    stream = call.stream(1)
-    if not stream.log.contains(id):
-        raise CommandError(b"ERR No such message in stream")
-    known = stream.producers.find(producer, idempotent_id)
-    if known is None or call.engine.applying:
-        stream.producers.record(producer, idempotent_id, wrap_id(id))
-        call.db.expect_forgetting(key, stream)
-        call.changed()
-        if not knows_producers(call):
-            emit_record(call, key, producer, idempotent_id, id)
-    elif not same(known.id, id):
-        raise CommandError(b"ERR IID already exists for this producer with a different stream ID")
     call.reply.ok()
