@@ -338,7 +338,7 @@ def test_a_group_that_loses_a_refused_command_loses_its_seal() -> None:
 def test_only_the_seal_is_dropped_where_only_that_is_damaged() -> None:
     data = SEALED[INCREMENT_PATH]
     copy, _ = repaired(SEALED | {INCREMENT_PATH: data[:4] + b"x" + data[5:]})
-    assert copy[INCREMENT_PATH] == data[42:]
+    assert copy[INCREMENT_PATH] == data[data.index(b"*") :]  # nor does it say which history it is of
 
 
 def test_a_wrong_checksum_is_dropped_where_every_value_reads() -> None:

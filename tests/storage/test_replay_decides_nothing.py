@@ -241,7 +241,7 @@ def with_line(line: str) -> MemoryDisk:
     "line",
     [
         *("CONFIG SET maxmemory 1", "ACL SETUSER default on nopass", "SHUTDOWN NOSAVE", "DEBUG SLEEP 0", "GET before"),
-        *("PUBLISH c m", "CLIENT PAUSE 100", "SAVE", "BGREWRITEAOF", "SUBSCRIBE c", "SCRIPT KILL", "REPLICAOF NO ONE"),
+        *("CLIENT PAUSE 100", "SAVE", "BGREWRITEAOF", "SUBSCRIBE c", "SCRIPT KILL", "REPLICAOF NO ONE"),
         *("AUTH x", "DISCARD", "WATCH before", "MONITOR", "FUNCTION LIST", "XINFO STREAM s", "ECHO x"),
     ],
 )

@@ -92,6 +92,11 @@ cdef class Applier:
         """Whether a MULTI still waits for its EXEC."""
         return self.client.queue is not None
 
+    @property
+    def database(self) -> int:
+        """The number of the database that is selected."""
+        return self.client.db.number
+
     def end(self) -> None:
         """Stop; a transaction that was not ended has not happened."""
         self.client.discard_transaction()

@@ -23,7 +23,7 @@ cdef class EffectLog:
     cdef readonly uint64_t offset       # bytes of all effects, since the data began to be
     cdef readonly bytes history         # the name of the history that the offset is of: 40 hexadecimal digits
     cdef readonly list ancestors        # (name, offset where it was left), the youngest first
-    cdef bint continuous                # every change of the data since that offset was counted
+    cdef readonly bint continuous       # every change of the data since that offset was counted
     cdef list pending                   # (database number, argv) of the command that runs
     cdef list subscribers
     cdef bint paused

@@ -131,8 +131,8 @@ cdef class EffectLog:
 
     def branch(self) -> None:
         """Begin a history of our own at this offset, so that nobody takes what comes for what others have written."""
-        self.continue_as(new_name())
         self.selected = -1
+        self.continue_as(new_name())
 
     def continue_as(self, history: bytes) -> None:
         """Go on under another name: a master has branched off at this offset."""
@@ -140,6 +140,7 @@ cdef class EffectLog:
             self.ancestors = [(self.history, self.offset), *self.ancestors][:ANCESTORS_MOST]
             self.history = history
             self.relocate()
+            self.begin_subscribers()    # now, not with the next effect: a start should find the name that others know
 
     def lose_track(self) -> None:
         """Note that data may change and nobody takes the effects, unless somebody does."""

@@ -11,6 +11,7 @@ BESIDE_WRITES: Final = frozenset(
         *(b"select", b"multi", b"exec"),
         b"pfcount",  # keeps the number that it computed
         *(b"eval", b"evalsha", b"script|load", b"script|flush"),  # before Redis 7, scripts were repeated as they came
+        *(b"ping", b"replconf", b"publish", b"spublish"),  # what else a master sends to its replicas
     }
 )
 

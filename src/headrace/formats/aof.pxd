@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from headrace.formats.command_source cimport CommandSource
 
@@ -19,8 +19,11 @@ cdef class AofReader(CommandSource):
     cdef readonly Py_ssize_t group_start
     cdef readonly Py_ssize_t group_end
     cdef readonly object ending
+    cdef readonly list places       # (history, offset)
+    cdef int64_t origin             # the offset that the first byte would have without the seals before `at`
 
     cpdef list next(self)
+    cdef bint note_place(self, byte_t *end) except -1
     cdef int note_transaction(self, list argv) except -1
 
 
@@ -41,5 +44,7 @@ cdef Scan scan_number(Cursor *cursor, int64_t *number, const char *expected) noe
 cdef Scan scan_argument(Cursor *cursor) noexcept nogil
 cdef list known_command(byte_t **at)
 cdef bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept
+cdef list meaning_of_ping(list argv)
 cdef bint is_hidden_command(list argv)
 cpdef bytes hide(list argv)
+cpdef bytes place(bytes history, uint64_t offset)

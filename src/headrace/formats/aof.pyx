@@ -3,8 +3,8 @@
     *3\\r\\n $4\\r\\nXADD\\r\\n …      a command: how many arguments, then each with its size in bytes
     #TS:1731659144\\r\\n            an annotation, between commands; text, and skipped
     #HR: …\\r\\n                     the seal of the group of commands behind it; see formats.aof_seal
-    #HE: …\\r\\n                     a command of ours that Redis passes over: in Base64, after the pieces of it
-    #HE+ …\\r\\n                     that do not fit into a line of 1,024 bytes, which is as long as Redis takes one
+    #HO:9c3b … :7200\\r\\n            what follows is in this history at this offset; see engine.effect_log
+    *2\\r\\n $4\\r\\nPING\\r\\n #HE: …   a command of ours, in the text of a PING, which means nothing to Redis
     00 00 00 …                    nothing was written here yet: only at the end
 
     file   |  commands that were read  |  the rest  |  zero bytes  |
@@ -40,13 +40,12 @@ from libc.string cimport memchr, memcpy
 
 from headrace.formats.aof_seal cimport SEAL_SIZE, Seal, begins_as_seal, group_crc, is_sealed_for, read_seal
 
-from binascii import Error as NotBase64, a2b_base64, b2a_base64
 from enum import Enum
 
 cdef enum:
     ANNOTATION_MAX = 1024       # with its end
-    HIDDEN_MARK = 4             # how many bytes #HE: has
-    HIDDEN_PIECE = 720          # how many bytes of a command make one line
+    MARK_SIZE = 4               # how many bytes #HE: and #HO: have
+    NAME_SIZE = 40              # digits of the name of a history
     DIGITS_MAX = 18             # as many as always fit in 63 bits
 
 cdef const char *EXPECTED_COMMAND = "the * of a command or the # of an annotation"
@@ -56,7 +55,8 @@ cdef const char *EXPECTED_SIZE = "the size of an argument"
 cdef const char *EXPECTED_CR = "the CR that ends a line"
 cdef const char *EXPECTED_LF = "the LF that ends a line"
 cdef const char *EXPECTED_END = "the end of an annotation"
-cdef const char *EXPECTED_HIDDEN = "a command in an annotation"
+cdef const char *EXPECTED_HIDDEN = "a command in the text of a PING"
+cdef const char *EXPECTED_PLACE = "a history and an offset"
 cdef const char *EXPECTED_SEAL = "the seal of a group"
 cdef const char *EXPECTED_GROUP_SIZE = "the size of a group"
 
@@ -165,43 +165,23 @@ cdef Scan scan_annotation(Cursor *cursor) noexcept nogil:
     return SCAN_COMPLETE
 
 
-cdef inline bint is_hidden(byte_t *at, byte_t *end) noexcept nogil:
-    """Whether an annotation is a command, or a piece of one."""
-    return end - at >= HIDDEN_MARK and at[1] == c"H" and at[2] == c"E" and (at[3] == c":" or at[3] == c"+")
+cdef inline bint has_mark(byte_t *at, Py_ssize_t size, char letter) noexcept nogil:
+    """Whether a text begins with one of our marks."""
+    return size >= MARK_SIZE and at[0] == c"#" and at[1] == c"H" and at[2] == <byte_t>letter and at[3] == c":"
 
 
-cdef Scan scan_hidden(Cursor *cursor, list pieces) except *:
-    """From the # of a command in annotations to its end; `pieces` receives what stands in each line."""
-    cdef byte_t *line
-    cdef Scan outcome
-    cdef bint more = True
-    while more:
-        line = cursor.at
-        if line == cursor.end:
-            return SCAN_TRUNCATED
-        if line[0] != c"#":
-            return corrupt(cursor, EXPECTED_HIDDEN)
-        cursor.at += 1
-        outcome = scan_annotation(cursor)
-        if outcome != SCAN_COMPLETE:
-            return outcome
-        if not is_hidden(line, cursor.at):
-            cursor.at = line
-            return corrupt(cursor, EXPECTED_HIDDEN)
-        more = line[3] == c"+"
-        pieces.append((<const char *>line)[HIDDEN_MARK:cursor.at - line - 2])
-    return SCAN_COMPLETE
-
-
-cdef list revealed(list pieces):
-    """The command that stands in annotations; None where they hold none."""
+cdef list meaning_of_ping(list argv):
+    """The command that a PING stands for, which may be itself; None where it should be another and is none."""
     cdef AofReader reader
-    try:
-        reader = AofReader(b"".join([a2b_base64(piece, strict_mode=True) for piece in pieces]))
-    except NotBase64:
-        return None
-    argv = reader.next()
-    return argv if argv is not None and reader.at == reader.first + reader.view.len else None
+    cdef bytes text
+    if len(argv) != 2:
+        return argv
+    text = <bytes>argv[1]
+    if not has_mark(<byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), c"E"):
+        return argv
+    reader = AofReader(text, MARK_SIZE)
+    meant = reader.next()
+    return meant if meant is not None and reader.at == reader.first + reader.view.len else None
 
 
 cdef Scan scan_group(Cursor *cursor, const Seal *seal) noexcept nogil:
@@ -275,7 +255,8 @@ cdef class AofReader(CommandSource):
 
     `start` is where the command that `next` gave begins and `position` where it ends. `open_multi` is where the MULTI
     begins whose EXEC was not read yet, or -1. `groups` counts those that were as sealed; from `group_start`, where its
-    seal is, to `group_end` goes the one that was met last, whatever became of it.
+    seal is, to `group_end` goes the one that was met last, whatever became of it. `places` has each history that was
+    met, and the offset where it began here.
     """
 
     def __cinit__(self, source, Py_ssize_t position=0):
@@ -288,6 +269,7 @@ cdef class AofReader(CommandSource):
         self.at = self.first + position
         self.start = position
         self.open_multi = -1
+        self.places = []
 
     def __dealloc__(self):
         if self.source is not None:
@@ -335,6 +317,7 @@ cdef class AofReader(CommandSource):
         cdef Scan outcome
         cdef Seal seal
         cdef list argv
+        cdef byte_t *begin
         cursor.end = self.last
         while self.ending is None:
             cursor.at = self.at
@@ -345,10 +328,17 @@ cdef class AofReader(CommandSource):
                 cursor.at += 1
                 outcome = scan_command(&cursor)
                 if outcome == SCAN_COMPLETE:
-                    self.start = self.at - self.first
-                    argv = known_command(&self.at)
-                    self.note_transaction(argv)
-                    return argv
+                    begin = self.at
+                    argv = known_command(&begin)
+                    if is_word(<bytes>argv[0], "PING", 4):
+                        argv = meaning_of_ping(argv)
+                    if argv is not None:
+                        self.start = self.at - self.first
+                        self.at = cursor.at
+                        self.note_transaction(argv)
+                        return argv
+                    cursor.at = self.at
+                    outcome = corrupt(&cursor, EXPECTED_HIDDEN)
             elif read_seal(cursor.at, cursor.end, &seal):
                 outcome = scan_group(&cursor, &seal)
                 self.group_start = self.at - self.first
@@ -357,32 +347,53 @@ cdef class AofReader(CommandSource):
                     self.groups += 1
                     self.at = cursor.at
                     continue
-            elif cursor.at[0] == c"#" and is_hidden(cursor.at, cursor.end):
-                pieces = []
-                outcome = scan_hidden(&cursor, pieces)
-                if outcome == SCAN_COMPLETE:
-                    argv = revealed(pieces)
-                    if argv is not None:
-                        self.start = self.at - self.first
-                        self.at = cursor.at
-                        return argv
-                    cursor.at = self.at
-                    outcome = corrupt(&cursor, EXPECTED_HIDDEN)
             elif cursor.at[0] == c"#":
                 cursor.at += 1
                 outcome = scan_annotation(&cursor)
-                if outcome == SCAN_COMPLETE and not begins_as_seal(self.at, cursor.at):
-                    self.at = cursor.at
-                    continue
-                if outcome == SCAN_COMPLETE:
+                if outcome == SCAN_COMPLETE and begins_as_seal(self.at, cursor.at):
                     cursor.at = self.at
                     outcome = corrupt(&cursor, EXPECTED_SEAL)
+                elif outcome == SCAN_COMPLETE and not self.note_place(cursor.at):
+                    cursor.at = self.at
+                    outcome = corrupt(&cursor, EXPECTED_PLACE)
+                elif outcome == SCAN_COMPLETE:
+                    self.at = cursor.at
+                    continue
             else:
                 outcome = corrupt(&cursor, EXPECTED_COMMAND)
             self.wrong = cursor.at
             self.expected = cursor.expected
             self.ending = ENDINGS[<int>outcome]
         return None
+
+    cdef bint note_place(self, byte_t *end) except -1:
+        """Note which history goes on at which offset behind an annotation, where it says so; False: it should."""
+        cdef byte_t *at = self.at + MARK_SIZE
+        cdef uint64_t offset = 0
+        if not has_mark(self.at, end - self.at, c"O"):
+            return True
+        if end - at < NAME_SIZE + 4 or end - at > NAME_SIZE + 3 + DIGITS_MAX or at[NAME_SIZE] != c":":
+            return False
+        name = (<const char *>at)[:NAME_SIZE]
+        at += NAME_SIZE + 1
+        while at < end - 2:
+            if not c"0" <= at[0] <= c"9":
+                return False
+            offset = offset * 10 + (at[0] - c"0")
+            at += 1
+        if not self.places or self.places[len(self.places) - 1][0] != name:
+            self.places.append((name, offset))
+        self.origin = <int64_t>offset - (end - self.first) + self.groups * SEAL_SIZE
+        return True
+
+    def count_from(self, offset: int) -> None:
+        """Say at which offset of its history the data is before what is read next."""
+        self.origin = <int64_t>offset - (self.at - self.first) + self.groups * SEAL_SIZE
+
+    @property
+    def offset(self) -> int:
+        """Of the history, behind the last complete command; seals and annotations do not count."""
+        return self.origin + (self.at - self.first) - self.groups * SEAL_SIZE
 
     cdef int note_transaction(self, list argv) except -1:
         cdef bytes name = <bytes>argv[0]
@@ -472,10 +483,10 @@ cdef bint is_hidden_command(list argv):
 
 
 cpdef bytes hide(list argv):
-    """Return a command as annotations."""
-    cdef bytes command = encode(argv)
-    cdef list lines = []
-    for at in range(0, len(command), HIDDEN_PIECE):
-        mark = b"+" if at + HIDDEN_PIECE < len(command) else b":"
-        lines.append(b"#HE%b%b\r\n" % (mark, b2a_base64(command[at:at + HIDDEN_PIECE], newline=False)))
-    return b"".join(lines)
+    """Return a command as the text of a PING."""
+    return encode([b"PING", b"#HE:" + encode(argv)])
+
+
+cpdef bytes place(bytes history, uint64_t offset):
+    """Return the annotation that says which history goes on behind it, at which offset."""
+    return b"#HO:%b:%d\r\n" % (history, offset)

@@ -30,8 +30,13 @@ FIRST_CHECKSUM_VERSION: Final = 5
 OWN_FIELD: Final = b"headrace-ver"
 """The auxiliary field that only our files have."""
 
-OFFSET_FIELD: Final = b"headrace-offset"
-"""The auxiliary field that says how many bytes of effects led to the data; see engine.effect_log."""
+HISTORY_FIELD: Final = b"repl-id"
+OFFSET_FIELD: Final = b"repl-offset"
+DATABASE_FIELD: Final = b"repl-stream-db"
+"""The auxiliary fields that say which place of which history the data is of, and which database is selected there."""
+
+ANCESTORS_FIELD: Final = b"headrace-ancestors"
+"""The auxiliary field with the histories that led there: names and offsets; see engine.effect_log."""
 
 _VALKEY_MAGIC: Final = b"VALKEY"
 

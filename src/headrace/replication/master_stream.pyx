@@ -29,7 +29,8 @@ from libc.string cimport memcpy, memmove
 
 from headrace.core.memory cimport reallocate, release
 from headrace.formats.aof cimport (
-    SCAN_COMPLETE, SCAN_TRUNCATED, Cursor, Scan, byte_t, is_word, known_command, scan_argument, scan_number,
+    SCAN_COMPLETE, SCAN_TRUNCATED, Cursor, Scan, byte_t, is_word, known_command, meaning_of_ping, scan_argument,
+    scan_number,
 )
 
 from headrace.core.errors import HeadraceError
@@ -90,7 +91,12 @@ cdef class MasterStream(CommandSource):
             if size > NAME_MAX or size < 4:
                 return argv
             if size == 4 and is_word(name, "PING", 4):
-                continue
+                argv = meaning_of_ping(argv)
+                if argv is None:
+                    raise self.bad(self.start, "a command in the text of a PING")
+                if len(argv) <= 2:
+                    continue
+                return argv
             if (size == 5 and is_word(name, "MULTI", 5)) or (size == 4 and is_word(name, "EXEC", 4)):
                 continue
             if size >= 7 and PyList_GET_SIZE(argv) == 3 and (

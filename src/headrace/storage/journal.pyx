@@ -36,18 +36,22 @@ while that base is written: `collect` takes their effects from its moment on, an
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
 from libc.errno cimport ENOMEM
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from headrace.core.memory cimport byte_t, reallocate, release as free_block
+from headrace.engine.effect_log cimport EffectLog
+from headrace.formats.aof cimport place
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
 from headrace.storage.worker cimport Outcome, Worker, empty
 
 from contextlib import suppress
 from time import monotonic
+
+from headrace.formats.aof import encode
 
 cdef size_t GROUP_MAX = <size_t>1 << 40         # what a seal has digits for
 
@@ -151,6 +155,16 @@ cdef class Journal(Subscriber):
         return 0
 
     # --- effects -----------------------------------------------------------------------------------------------
+
+    cdef int begin(self, EffectLog log) except -1:
+        """Say in the file which database and which place of which history what follows is at.
+
+        This SELECT is the file's own, so that it stands before the place, and does not count.
+        """
+        cdef bytes text = place(log.history, log.offset)
+        if log.selected >= 0:
+            text = encode([b"SELECT", b"%d" % log.selected]) + text
+        return self.take(<const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
 
     cdef int take(self, const byte_t *data, size_t size) except -1:
         """Take the effects of one command or transaction, behind room for the seal."""

@@ -18,9 +18,8 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import NO_SUCH_KEY, CommandError
 from headrace.engine.persistence import Progress
 from headrace.formats.aof import AofReader
-from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload
-from headrace.formats.rdb_file import OFFSET_FIELD
+from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD
 from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
@@ -31,6 +30,7 @@ from headrace.storage.tail import Tail, examine, shown
 _SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
 _COMMANDS_AT_ONCE: Final = 256  # between two looks at the clock
 _OFFSET_DIGITS: Final = 18  # as many as always fit in 63 bits
+_NAME_DIGITS: Final = 40  # of a history
 _LISTED: Final = 10  # of what is counted, how many are told one by one
 
 _DOES_NOT_FIT: Final = (
@@ -64,10 +64,43 @@ class Loaded:
     refused: list[str] = field(default_factory=list)
 
 
-def _offset_of(aux: dict[bytes, bytes]) -> int:
-    """How many bytes of effects led to the data of a snapshot; 0 where it does not say, as Redis's do not."""
-    said = aux.get(OFFSET_FIELD, b"")
-    return int(said) if said.isdigit() and len(said) <= _OFFSET_DIGITS else 0
+@dataclass
+class Place:
+    """Which data was loaded: a place of a history."""
+
+    history: bytes | None = None  # None: it has no name yet
+    offset: int = 0
+    ancestors: list[tuple[bytes, int]] = field(default_factory=list)
+    database: int = -1  # that is selected there; -1: none
+
+    @classmethod
+    def said_by(cls, aux: dict[bytes, bytes]) -> "Place":
+        """Take what the auxiliary fields of a snapshot say, in so far as it makes sense."""
+        history, offset = aux.get(HISTORY_FIELD, b""), aux.get(OFFSET_FIELD, b"")
+        if not _is_name(history) or not _is_offset(offset):
+            return cls()
+        ancestors = [
+            (name, int(left_at))
+            for name, _, left_at in (word.partition(b":") for word in aux.get(ANCESTORS_FIELD, b"").split())
+            if _is_name(name) and _is_offset(left_at)
+        ]
+        database = aux.get(DATABASE_FIELD, b"")
+        return cls(history, int(offset), ancestors, int(database) if _is_offset(database) else -1)
+
+    def go_on(self, places: list[tuple[bytes, int]]) -> None:
+        """Follow the histories that an append-only file tells of, and the offset where each began."""
+        for history, offset in places:
+            if self.history is not None and history != self.history:
+                self.ancestors.insert(0, (self.history, offset))
+            self.history = history
+
+
+def _is_name(text: bytes) -> bool:
+    return len(text) == _NAME_DIGITS and not text.strip(b"0123456789abcdef")
+
+
+def _is_offset(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= _OFFSET_DIGITS
 
 
 def load_snapshot(engine: Engine, path: Path, disk: Disk, log: Log) -> Iterator[Progress]:
@@ -93,7 +126,7 @@ class Loader:
         self._applier = Applier(engine, engine.unix_ms())
         self._log = log
         self._before = 0  # bytes of the files that were finished
-        self._offset = 0  # bytes of effects that led to what was loaded
+        self.place = Place()
         self._slice_began = monotonic()
 
     def finish_file(self, path: Path, size: int) -> None:
@@ -104,7 +137,8 @@ class Loader:
     def end(self) -> None:
         """Let the engine serve what was loaded; a transaction that was not ended has not happened."""
         self._applier.end()
-        self._engine.effects.begin_at(self._offset)
+        place = self.place
+        self._engine.effects.begin_at(place.offset, place.history, place.ancestors, place.database)
         self._engine.end_loading()
 
     def _progress(self, position: int) -> Progress:
@@ -138,7 +172,7 @@ class Loader:
                     yield self._progress(reader.position)
         except CorruptPayload as error:
             raise CannotRecover(f"The snapshot {path} is damaged: {error}. {advice}".rstrip()) from None
-        self._offset = _offset_of(reader.aux)
+        self.place = Place.said_by(reader.aux)
         return reader.position
 
     def _skip(self, path: Path, record: Skipped) -> None:
@@ -172,6 +206,7 @@ class Loader:
     def replay(self, path: Path, source: memoryview, position: int, *, advice: str) -> Generator[Progress, None, Tail]:
         """Repeat the commands of a file from a position on; return how it ends."""
         reader = AofReader(source, position)
+        reader.count_from(self.place.offset)
         applier = self._applier
         applier.run([b"SELECT", b"0"])  # where each file begins
         while reader.ending is None:
@@ -180,8 +215,11 @@ class Loader:
                 self._refuse(path, reader.start, applier.refused, applier.error, advice)
             if monotonic() - self._slice_began >= _SLICE_S:
                 yield self._progress(reader.position)
-        self._offset += reader.position - position - reader.groups * SEAL_BYTES
-        return examine(reader, source)
+        tail = examine(reader, source)
+        self.place.go_on(reader.places)
+        self.place.offset = reader.offset - (reader.position - tail.cut_at)
+        self.place.database = applier.database
+        return tail
 
     def _refuse(self, path: Path, offset: int, argv: list[bytes], error: bytes, advice: str) -> None:
         text = error.decode("utf-8", "backslashreplace")

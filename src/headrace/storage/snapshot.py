@@ -7,12 +7,26 @@ from functools import partial
 from pathlib import Path
 
 import headrace
+from headrace.engine.effect_log import EffectLog
 from headrace.engine.engine import Engine
 from headrace.engine.process import resident_bytes
 from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
-from headrace.formats.rdb_file import OFFSET_FIELD, OWN_FIELD
+from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD, OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
+
+
+def _place(effects: EffectLog) -> dict[bytes, bytes]:
+    """Say which place of which history the data is of, where that is known."""
+    if not effects.continuous:
+        return {}
+    ancestors = b" ".join(b"%b:%d" % ancestor for ancestor in effects.ancestors)
+    return {
+        DATABASE_FIELD: b"%d" % effects.selected,
+        HISTORY_FIELD: effects.history,
+        OFFSET_FIELD: b"%d" % effects.offset,
+        **({ANCESTORS_FIELD: ancestors} if ancestors else {}),
+    }
 
 
 def _report_behind(report: Callable[[int], None], before: int, keys: int) -> None:
@@ -63,7 +77,7 @@ def _write(
             b"used-mem": b"%d" % resident_bytes(),
             b"aof-base": b"%d" % is_base,
             OWN_FIELD: headrace.__version__.encode(),
-            OFFSET_FIELD: b"%d" % engine.effects.offset,
+            **_place(engine.effects),
         },
     )
     keys = 0

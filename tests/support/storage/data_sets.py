@@ -140,6 +140,7 @@ def journalled(groups: list[list[list[Command]]], *, policy: str = "always", roo
     journal.set_policy(policy)
     journal.attach(disk.create(path), 0)
     effects = EffectLog()
+    effects.begin_at(0, b"0" * 40)
     effects.subscribe(journal)
     for group in groups:
         for unit in group:

@@ -140,6 +140,7 @@ class Bench:
         self.journal.schedule = lambda commit, _in_a_turn: self.soon(commit)
         self.journal.on_synced = partial(disk_has_more, self.engine)
         self.journal.on_failure = self._failed
+        self.engine.effects.begin_at(0, b"0" * 40)
         self.engine.effects.subscribe(self.journal)
 
     def peer(self, name: str) -> Peer:
