@@ -56,6 +56,20 @@ def test_unfinished_requests_go_with_their_connection(tmp_path: Path) -> None:
         await_memory(server, before + MARGIN)
 
 
+def test_watches_of_many_keys_leave_no_memory(tmp_path: Path) -> None:
+    watching = b"".join(
+        encode([b"WATCH", *[b"key %d" % i for i in range(first, first + 1000)]]) for first in range(0, 200_000, 1000)
+    )
+    with ServerProcess(tmp_path, "--save", "", launcher=WITHOUT_COLLECTION) as server:
+        assert server.client().ping()
+        before = server.resident_bytes()
+        with connect(server) as client, client.makefile("rb") as replies:
+            client.sendall(watching)
+            assert [replies.readline() for _ in range(200)] == [b"+OK\r\n"] * 200
+        await_clients(server, 1)
+        await_memory(server, before + MARGIN)
+
+
 def test_queues_watches_and_half_lists_go_with_their_connection(tmp_path: Path) -> None:
     queued = encode([b"MULTI"]) + encode([b"WATCH", b"x"]) + encode([b"SET", b"k", bytes(MEGABYTE)]) * 20
     half = b"*1000000\r\n" + b"$10\r\n0123456789\r\n" * 300_000

@@ -53,7 +53,7 @@ cdef class Client:
     cdef public list queue              # the commands after MULTI; None: no transaction
     cdef readonly uint64_t queued_bytes         # what they take; a host may bound it
     cdef public bint queue_failed       # one of them was refused: EXEC will be too
-    cdef public set watched             # of (database, key)
+    cdef readonly dict watched          # database -> set of its keys
     cdef public bint watch_failed       # one of them was changed
     cdef public bint executing          # inside EXEC
 

@@ -63,7 +63,8 @@ class Client:
     postponed: list[bytes] | None
     queue: list[tuple[Command, list[bytes]]] | None
     queue_failed: bool
-    watched: set[tuple[Database, bytes]]
+    @property
+    def watched(self) -> dict[Database, set[bytes]]: ...
     watch_failed: bool
     executing: bool
     wait: Wait | None

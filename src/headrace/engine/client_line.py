@@ -70,7 +70,7 @@ def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: i
         "psub": len(held_by(client, Kind.PATTERN)),
         "ssub": len(held_by(client, Kind.SHARD)),
         "multi": -1 if client.queue is None else len(queued),
-        "watch": len(client.watched),
+        "watch": sum(map(len, client.watched.values())),
         "qbuf": figures.received,
         "qbuf-free": figures.room,
         "argv-mem": argument_bytes,

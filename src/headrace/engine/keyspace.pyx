@@ -172,8 +172,9 @@ cdef class Keyspace:
 
     def expire_watched(self, client: Client) -> None:
         """Let keys that a client watches expire where their time has come, which fails its transaction."""
-        for db, key in list(client.watched):
-            self.find(db, key)
+        for db, keys in client.watched.items():
+            for key in keys:
+                self.find(db, key)
 
     # --- loading -----------------------------------------------------------------------------------------------
 

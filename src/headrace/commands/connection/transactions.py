@@ -33,7 +33,7 @@ def exec_(call: Call) -> None:
         client.discard_transaction()
         raise CommandError(b"EXECABORT Transaction discarded because of previous errors.")
     # In a pause nothing expires, but the time of a key can come: that is a change.
-    lapsed = any(db.expires.get(key, call.now_ms) < call.now_ms for db, key in client.watched)
+    lapsed = any(db.expires.get(key, call.now_ms) < call.now_ms for db, keys in client.watched.items() for key in keys)
     call.engine.keyspace.expire_watched(client)
     if client.watch_failed or lapsed:
         client.discard_transaction()

@@ -78,7 +78,7 @@ def _clients(engine: Engine) -> Fields:
     yield "pubsub_clients", sum(client.subscribed for client in engine.clients.values())
     yield "watching_clients", len(watching)
     yield "clients_in_timeout_table", engine.waiting.timed
-    yield "total_watched_keys", len({watched for client in watching for watched in client.watched})
+    yield "total_watched_keys", sum(len(db.watchers) for db in engine.databases)
     yield "total_blocking_keys", keys
     yield "total_blocking_keys_on_nokey", keys_on_nokey
 
