@@ -8,7 +8,8 @@ from typing import Final, Self
 
 from headrace.commands.arguments import numbered_keys, read_numbered_keys
 from headrace.commands.collections.blocking import read_pop_count, read_timeout_ms, wait_for
-from headrace.commands.collections.lists import pop_event, push, take
+from headrace.commands.collections.lists import pop_event, take
+from headrace.commands.collections.plain_collections import push
 from headrace.commands.declaration.table import FIRST_TWO, command
 from headrace.commands.held import list_at, settle_removal
 from headrace.commands.replies import reply_texts

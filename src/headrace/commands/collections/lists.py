@@ -1,4 +1,7 @@
-"""Lists: pushing, popping, reading and changing. A list that becomes empty is gone."""
+"""Lists: pushing, popping, reading and changing. A list that becomes empty is gone.
+
+LPUSH and RPUSH are in `plain_collections`.
+"""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,6 +10,7 @@ from itertools import islice
 from typing import Final
 
 from headrace.commands.arguments import LONG_MAX, index_range, read_count, read_limited
+from headrace.commands.collections.plain_collections import push
 from headrace.commands.declaration.table import FIRST, command
 from headrace.commands.held import list_at, note_change, settle_removal
 from headrace.commands.replies import reply_text, reply_texts
@@ -28,50 +32,21 @@ _CHANGE: Final = Flag.WRITE | Flag.DENY_OOM
 # --- pushing ---------------------------------------------------------------------------------------------------
 
 
-def push(call: Call, key: bytes, elements: list[bytes], *, left: bool) -> int:
-    """Put elements before the first or behind the last of a list, one after another, and return its length."""
-    held = list_at(call, key)
-    if held is None:
-        held = deque()
-        call.create(key, held)
-    if left:
-        held.extendleft(elements)
-    else:
-        held.extend(elements)
-    note_change(call, key, Event.LIST, b"lpush" if left else b"rpush", len(elements))
-    return len(held)
-
-
-def _push(call: Call, *, left: bool, create: bool) -> None:
-    key, elements = call.argv[1], call.argv[2:]
-    if not create and list_at(call, key) is None:
-        call.reply.integer(0)
-        return
-    call.reply.integer(push(call, key, elements, left=left))
-
-
-@command("lpush key element [element ...]", arity=-3, flags=_PUSH, keys=FIRST, since="1.0.0", group="list")
-def lpush(call: Call) -> None:
-    """Put elements before the first of a list, one after another, and reply its length."""
-    _push(call, left=True, create=True)
-
-
-@command("rpush key element [element ...]", arity=-3, flags=_PUSH, keys=FIRST, since="1.0.0", group="list")
-def rpush(call: Call) -> None:
-    """Put elements behind the last of a list, and reply its length."""
-    _push(call, left=False, create=True)
+def _push_to_existing(call: Call, *, left: bool) -> None:
+    key = call.argv[1]
+    call.reply.integer(0 if list_at(call, key) is None else push(call, key, call.argv[2:], left=left))
 
 
 @command("lpushx key element [element ...]", arity=-3, flags=_PUSH, keys=FIRST, since="2.2.0", group="list")
 def lpushx(call: Call) -> None:
     """Put elements before the first of a list that there is, and reply its length; 0 where there is none."""
-    _push(call, left=True, create=False)
+    _push_to_existing(call, left=True)
 
 
 @command("rpushx key element [element ...]", arity=-3, flags=_PUSH, keys=FIRST, since="2.2.0", group="list")
 def rpushx(call: Call) -> None:
     """Put elements behind the last of a list that there is, and reply its length; 0 where there is none."""
-    _push(call, left=False, create=False)
+    _push_to_existing(call, left=False)
 
 
 # --- popping ---------------------------------------------------------------------------------------------------

@@ -1,49 +1,27 @@
-"""Sets: adding, removing, looking, and members at random. A set that becomes empty is gone."""
+"""Sets: removing, looking, and members at random. A set that becomes empty is gone.
+
+SADD and SISMEMBER are in `plain_collections`.
+"""
 
 from typing import Final
 
 from headrace.commands.arguments import read_count
 from headrace.commands.collections.picking import pick, pick_one, read_picks
+from headrace.commands.collections.plain_collections import add_members
 from headrace.commands.declaration.table import FIRST, FIRST_TWO, command
-from headrace.commands.held import note_change, set_at, settle_removal
+from headrace.commands.held import set_at, settle_removal
 from headrace.commands.keys.scanning import comes_whole, read_cursor, read_scan_options, reply_scan
 from headrace.commands.replies import reply_members, reply_text, reply_texts
 from headrace.core.member_set import MemberSet
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
-from headrace.engine.pubsub.notifications import Event
 
 _LOOK: Final = Flag.READ | Flag.FAST
 _REMOVE: Final = Flag.WRITE | Flag.FAST
 
 
-# --- adding and removing ---------------------------------------------------------------------------------------
-
-
-@command(
-    "sadd key member [member ...]",
-    arity=-3,
-    flags=Flag.WRITE | Flag.DENY_OOM | Flag.FAST,
-    keys=FIRST,
-    since="1.0.0",
-    group="set",
-)
-def sadd(call: Call) -> None:
-    """Add members to a set, and reply how many are new."""
-    call.reply.integer(_add(call, call.argv[1], call.argv[2:]))
-
-
-def _add(call: Call, key: bytes, members: list[bytes]) -> int:
-    """Add members to a set, and return how many are new."""
-    held = set_at(call, key)
-    if held is None:
-        held = MemberSet()
-        call.create(key, held)
-    added = held.add(members)
-    if added:
-        note_change(call, key, Event.SET, b"sadd", added)
-    return added
+# --- removing --------------------------------------------------------------------------------------------------
 
 
 @command("srem key member [member ...]", arity=-3, flags=_REMOVE, keys=FIRST, since="1.0.0", group="set")
@@ -72,7 +50,7 @@ def smove(call: Call) -> None:
         call.reply.integer(held is not None and member in held)
         return
     _remove(call, source, [member])
-    _add(call, target, [member])
+    add_members(call, target, [member])
     call.reply.integer(1)
 
 
@@ -89,12 +67,6 @@ def smembers(call: Call) -> None:
 def scard(call: Call) -> None:
     """Reply how many members a set has; 0 where there is none."""
     call.reply.integer(len(set_at(call, call.argv[1]) or ()))
-
-
-@command("sismember key member", arity=3, flags=_LOOK, keys=FIRST, since="1.0.0", group="set")
-def sismember(call: Call) -> None:
-    """Reply 1 where the text is a member of the set, else 0."""
-    call.reply.integer(call.argv[2] in (set_at(call, call.argv[1]) or ()))
 
 
 @command("smismember key member [member ...]", arity=-3, flags=_LOOK, keys=FIRST, since="6.2.0", group="set")

@@ -1,6 +1,7 @@
 """Sorted sets: members with their scores, added, counted up, looked at and removed. An empty one is gone.
 
-Ranges, pops and combinations are in `sorted_set_ranges`, `sorted_set_pops` and `sorted_set_algebra`.
+Ranges, pops and combinations are in `sorted_set_ranges`, `sorted_set_pops` and `sorted_set_algebra`;
+ZADD without options is in `plain_collections`.
 """
 
 import math
@@ -89,25 +90,8 @@ def _add(call: Call, options: int, pairs: list[tuple[bytes, float]]) -> tuple[in
     return added, updated, given
 
 
-@command(
-    "zadd key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-    arity=-4,
-    flags=_ADD,
-    keys=FIRST,
-    since="1.2.0",
-    group="sorted-set",
-)
-def zadd(call: Call) -> None:
-    """Give members their scores, and reply how many are new; with CH, also those whose score is another than before.
-
-    NX only adds members, XX only changes scores, GT only raises and LT only lowers them. INCR adds to the score of
-    one member and replies the sum, or nil where an option forbids it.
-    """
-    _run(call, 0)
-
-
-def _run(call: Call, implied: int) -> None:
-    """Read options and pairs, give the members their scores, and reply what that did."""
+def add_with_options(call: Call, implied: int = 0) -> None:
+    """Run a ZADD: read options and pairs, give the members their scores, and reply what that did."""
     options, at = _read_options(call)
     options |= implied
     scores = [read_float(text) for text in call.argv[at::2]]
@@ -121,7 +105,7 @@ def _run(call: Call, implied: int) -> None:
 @command("zincrby key increment member", arity=4, flags=_ADD, keys=FIRST, since="1.2.0", group="sorted-set")
 def zincrby(call: Call) -> None:
     """Add to the score of a member, 0 where there is none, and reply the sum."""
-    _run(call, _INCR)
+    add_with_options(call, _INCR)
 
 
 @command(

@@ -1,4 +1,4 @@
-"""Keys of any type: removing, counting, finding and emptying."""
+"""Keys of any type: touching, finding and emptying. DEL, UNLINK and EXISTS are in `plain_keys`."""
 
 from typing import Final
 
@@ -9,42 +9,13 @@ from headrace.engine.command import Flag
 from headrace.engine.database import Database
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.glob import matcher
-from headrace.engine.pubsub.notifications import Event
 from headrace.engine.values import kind_of
 
 # While CLIENT PAUSE keeps expired keys from being removed, there may be no other.
 _RANDOM_TRIES: Final = 100
 
 
-# --- removing and counting -------------------------------------------------------------------------------------
-
-
-def _delete(call: Call, setting: str | None) -> None:
-    deleted = 0
-    for key in call.argv[1:]:
-        if call.delete(key, setting):
-            call.notify(Event.GENERIC, b"del", key)
-            deleted += 1
-    call.changed(deleted)
-    call.reply.integer(deleted)
-
-
-@command("del key [key ...]", arity=-2, flags=Flag.WRITE, keys=ALL, since="1.0.0", group="generic")
-def delete(call: Call) -> None:
-    """Remove keys, and reply how many there were."""
-    _delete(call, "lazyfree-lazy-user-del")
-
-
-@command("unlink key [key ...]", arity=-2, flags=Flag.WRITE | Flag.FAST, keys=ALL, since="4.0.0", group="generic")
-def unlink(call: Call) -> None:
-    """Remove keys, and reply how many there were; what is large is freed beside the event loop."""
-    _delete(call, None)
-
-
-@command("exists key [key ...]", arity=-2, flags=Flag.READ | Flag.FAST, keys=ALL, since="1.0.0", group="generic")
-def exists(call: Call) -> None:
-    """Reply how many of the keys exist; one named twice counts twice."""
-    call.reply.integer(sum(call.peek(key) is not None for key in call.argv[1:]))
+# --- looking ---------------------------------------------------------------------------------------------------
 
 
 @command("touch key [key ...]", arity=-2, flags=Flag.READ | Flag.FAST, keys=ALL, since="3.2.1", group="generic")
