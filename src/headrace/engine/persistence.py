@@ -74,6 +74,16 @@ class Persistence:
         """How far effects are on disk."""
         return 0
 
+    @property
+    def forks(self) -> int:
+        """How many children there were."""
+        return 0
+
+    @property
+    def latest_fork_us(self) -> int:
+        """How long the last fork took."""
+        return 0
+
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO persistence, but for those of the loading that goes on."""
         yield "rdb_last_save_time", self.last_save_s

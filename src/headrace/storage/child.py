@@ -38,6 +38,7 @@ class Job(Protocol):
     """Work that goes on, or has ended."""
 
     keys_done: int
+    fork_seconds: float  # how long the parent stood still when it began
 
     def poll(self) -> Outcome | None:
         """Return how it ended, once."""
@@ -55,6 +56,7 @@ class InlineJob:
 
     def __init__(self, work: Work) -> None:
         self.keys_done = 0
+        self.fork_seconds = 0.0
         self.seconds = 0.0
         self._outcome = Outcome(_attempt(work, self._report), 0, 0.0)
 
@@ -75,6 +77,7 @@ class ForkedJob:
     def __init__(self, work: Work) -> None:
         self.keys_done = 0
         self._text = b""
+        self._said: dict[str, object] = {}  # how it went; the child may still be giving back its memory
         self._began = monotonic()
         reading, writing = os.pipe()
         with warnings.catch_warnings():
@@ -99,26 +102,28 @@ class ForkedJob:
         return monotonic() - self._began
 
     def poll(self) -> Outcome | None:
-        """Return how it ended, once."""
+        """Return how it ended, once.
+
+        It is not waited for: a child needs 100 ms and more to leave gigabytes behind.
+        """
         with suppress(BlockingIOError):
             while data := os.read(self._pipe, 65536):
                 self._text += data
         *lines, self._text = self._text.split(b"\n")
-        ended: dict[str, object] = {}
         for line in lines:
             said = json.loads(line)
             self.keys_done = said.get("keys", self.keys_done)
             if "error" in said:
-                ended = said
+                self._said = said
         try:
-            pid, status = os.waitpid(self.pid, 0 if ended else os.WNOHANG)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
         except ChildProcessError:
             pid, status = self.pid, 0  # a program that we are part of waits for its children itself
         if pid == 0:
             return None
         os.close(self._pipe)
-        error = str(ended.get("error", f"the process that wrote it ended by {_end(status)}"))
-        return Outcome(error, int(str(ended.get("copied", 0))), self.seconds)
+        error = str(self._said.get("error", f"the process that wrote it ended by {_end(status)}"))
+        return Outcome(error, int(str(self._said.get("copied", 0))), self.seconds)
 
     def kill(self) -> None:
         """End it now, whatever it has done."""

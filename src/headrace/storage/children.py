@@ -42,6 +42,8 @@ class Children:
         self._spawn = spawn
         self.task: Task | None = None  # of the child that works
         self.job: Job | None = None
+        self.forks = 0
+        self.latest_fork_us = 0
         self._finished: Callable[[Outcome], None] = lambda _: None
 
     @property
@@ -52,6 +54,8 @@ class Children:
     def start(self, task: Task, work: Work, finished: Callable[[Outcome], None]) -> None:
         """Let a child work; `finished` is called with its outcome. Raises OSError where there can be no child."""
         self.job = self._spawn(work)
+        self.forks += 1
+        self.latest_fork_us = round(self.job.fork_seconds * 1_000_000)
         self.task = task
         self._finished = finished
 

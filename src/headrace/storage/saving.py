@@ -102,9 +102,7 @@ class Saving:
         temporary = self.directory.path / temporary_name("bgsave")
         try:
             self._children.start(
-                Task.SAVE,
-                lambda report: write_snapshot(self._engine, self._disk, temporary, report=report),
-                partial(self._finished, temporary, self.directory.dump),
+                Task.SAVE, partial(self._write_and_place, temporary, self.directory.dump), self._finished
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -117,16 +115,17 @@ class Saving:
         self.last_save_s = int(time.time())
         self._saved_at = monotonic()
 
-    def _finished(self, temporary: Path, dump: Path, outcome: Outcome) -> None:
-        """Put a snapshot where it was to be when it began: `dir` and `dbfilename` may have changed since."""
-        error = outcome.error
-        if not error:
-            try:
-                place_snapshot(self._disk, temporary, dump)
-            except OSError as refused:
-                error = refused.strerror or str(refused)
-        if error:
-            self._failed(error)
+    def _write_and_place(self, temporary: Path, dump: Path, report: Callable[[int], None]) -> None:
+        """Do all of a snapshot that is done to files, in the child: a sync takes long while gigabytes are written.
+
+        It goes where it was to be when it began: `dir` and `dbfilename` may have changed since.
+        """
+        write_snapshot(self._engine, self._disk, temporary, report=report)
+        place_snapshot(self._disk, temporary, dump)
+
+    def _finished(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self._failed(outcome.error)
         else:
             self._engine.dirty -= self._dirty
             self._written(outcome.seconds, outcome.copied_bytes)

@@ -177,6 +177,16 @@ class Store(Persistence):
         """How far effects are on disk."""
         return self.journal.synced
 
+    @property
+    def forks(self) -> int:
+        """How many children there were."""
+        return self.children.forks
+
+    @property
+    def latest_fork_us(self) -> int:
+        """How long the last fork took."""
+        return self.children.latest_fork_us
+
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO persistence, but for those of the loading that goes on."""
         return fields_of(self)

@@ -155,8 +155,8 @@ def _stats(engine: Engine) -> Fields:
     yield "pubsub_channels", len(engine.exchange.listeners[Kind.CHANNEL])
     yield "pubsub_patterns", len(engine.exchange.listeners[Kind.PATTERN])
     yield "pubsubshard_channels", len(engine.exchange.listeners[Kind.SHARD])
-    yield "latest_fork_usec", 0
-    yield "total_forks", 0
+    yield "latest_fork_usec", engine.persistence.latest_fork_us
+    yield "total_forks", engine.persistence.forks
     yield "tracking_total_keys", len(engine.tracker.keys)
     yield "tracking_total_items", engine.tracker.items
     yield "tracking_total_prefixes", engine.tracker.prefixes
