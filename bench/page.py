@@ -31,9 +31,11 @@ WIDE = 40.0  # where the largest figure of a chart is so many times the smallest
 INTRODUCTION = """# Benchmarks
 
 Headrace beside redis-server, fakeredis and redis-py, all measured in one run on one machine by `make bench`, which
-wrote this page. Rounds alternate between the servers, figures are medians, and a ratio stands with that of the worst
-and of the best round. Above 1×, Headrace is better, whether the figure is a rate or a latency; of memory it is said
-which share Headrace takes, and less is better. What is missed is said, with by how much.
+wrote this page. Rounds alternate between the servers, figures are medians, and each ratio has the ratios of its worst
+and its best round beside it. Above 1×, Headrace is better, whether the figure is a rate or a latency. For memory,
+the ratio is the share that Headrace takes, and less is better. A goal that is missed is marked, with by how much.
+
+The figures are those of Headrace {version}. A later version has its own when `make bench` has measured it.
 """
 
 REPEATING = """Measured on {dates} in {minutes:.0f} minutes. Both servers have their default settings, besides that
@@ -96,7 +98,8 @@ class Page:
         self.findings = {
             name: [Finding.from_json(finding) for finding in data["findings"]] for name, data in self.sections.items()
         }
-        self.parts: list[str] = [INTRODUCTION]
+        versions = {data["versions"]["Headrace"] for data in self.sections.values()}
+        self.parts: list[str] = [INTRODUCTION.format(version=" and ".join(sorted(versions)))]
 
     def write(self) -> Path:
         """Write everything."""
