@@ -23,7 +23,7 @@ cdef class Engine:
     cdef readonly object waiting        # WaitingRoom
     cdef public object clock            # None: the machine's; else a function that gives Unix ms
     cdef public object steady_clock     # None: the machine's; else a function that gives ms and never goes back
-    cdef uint64_t clock_ns              # monotonic: when the last command ended, or the batch began
+    cdef uint64_t clock_ns              # monotonic: when the last command ended, or the turn began
     cdef int64_t wall_offset_ns         # what makes that Unix time
     cdef readonly int64_t now_ms        # when the outermost command began, as Unix ms
     cdef readonly int64_t steady_now_ms     # the same by the steady clock

@@ -479,7 +479,7 @@ cdef class Engine:
         return 0
 
     cpdef int note_unflushed(self, Client client) except -1:
-        """The client has, or may have, replies to send at the end of the batch."""
+        """Remember a client that has, or may have, replies to send at the end of the turn."""
         if not client.dirty:
             client.dirty = True
             self.unflushed.append(client)

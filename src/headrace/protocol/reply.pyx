@@ -1,4 +1,4 @@
-"""The reply writer: RESP2 or RESP3 text in one growing buffer, taken once a batch.
+"""The reply writer: RESP2 or RESP3 text in one growing buffer, taken once a turn.
 
     chunks  [64 KB] [64 KB] [a large text, by itself] …      data  |  the rest, 64 KB at most  |  room  |
             0                                                      chunked                     chunked + size

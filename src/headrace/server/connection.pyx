@@ -3,7 +3,7 @@
 
     socket ─► the parser's own buffer ─► session: every complete request ─► replies of all, one write ─► socket
 
-The parser's own buffer takes what the socket has (asyncio.BufferedProtocol), and the replies of a batch leave together,
+The parser's own buffer takes what the socket has (asyncio.BufferedProtocol), and the replies of a turn leave together,
 once the event loop has read from every client that has sent something: a peer that is busy reading one reply need not
 be woken for the next.
 """

@@ -27,7 +27,7 @@ cdef class Session:
     cdef readonly Client client
     cdef RequestParser parser           # None: requests come as lists
     cdef list requests                  # … which have not run yet
-    cdef bint processing                # inside `process`: what it leaves will be flushed by the batch
+    cdef bint processing                # inside `process`: what it leaves is flushed at the end of the turn
     cdef uint64_t sent                  # bytes
     cdef uint64_t held                  # bytes that the journal holds
     cdef bint stalled                   # requests wait for the disk

@@ -5,7 +5,7 @@
                                                                                        └─ journal ─► send ─► wire
 
 The requests of a client run in their order. While one waits (it blocks, or CLIENT PAUSE holds it back), those behind it
-stay in the parser until `resume`. The replies of a batch leave together, when the host flushes.
+stay in the parser until `resume`. The replies of a turn leave together, when the host flushes.
 
 Replies that tell of effects which are not on disk yet are held by the journal until they are (see storage.journal).
 Where the disk refuses these effects, the session fails.
@@ -30,7 +30,7 @@ from headrace.engine.channel import ChannelFigures
 from headrace.protocol.errors import ProtocolError
 
 cdef enum:
-    FLUSHED_EARLY = 1 << 18     # replies of a batch that are not kept until its end, so that the limit sees them
+    FLUSHED_EARLY = 1 << 18     # replies of a turn that are not kept until its end, so that the limit sees them
     HIGH_WATER = 1 << 16        # unsent replies from which on a client is slow, unless a limit is smaller
     HELD_MOST = 1 << 20         # replies that wait for the disk, from which on its requests wait, too
     FILE_PIECE = 1 << 17        # of a file that is sent, in one turn of the event loop

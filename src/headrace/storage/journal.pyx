@@ -2,11 +2,11 @@
 """The journal: effects on their way to the disk, and the replies that wait for them.
 
     effects ─► filling ─┬─ commit ─► worker: write, fdatasync ─► safe ─► replies leave
-                        └─ meanwhile the next batch fills
+                        └─ meanwhile the next group fills
 
-Under `always`, a reply leaves when every effect before it is on disk. That is group commit: while one batch is written
+Under `always`, a reply leaves when every effect before it is on disk. That is group commit: while one group is written
 and synced beside the event loop, the next is executed, and one sync covers all of it. Since every reply waits for
-whatever was taken before it, a reader is never told of a write that a crash could undo. A batch ends with the event
+whatever was taken before it, a reader is never told of a write that a crash could undo. A group ends with the event
 loop's turn, or as soon as the disk is idle and filling it took twice as long as a sync.
 
 Under `everysec` and `no` a reply waits for the write only, which survives the end of the process but not of the

@@ -1,7 +1,7 @@
 """CLIENT TRACKING: which clients may have cached which keys, and telling them when one changes.
 
     a client reads a key ─► keys      key ─► { client, … }      told once, and forgotten, when the key changes
-    BCAST, PREFIX        ─► prefixes  prefix ─► its clients and the keys that changed, told at the end of a batch
+    BCAST, PREFIX        ─► prefixes  prefix ─► its clients and the keys that changed, told at the end of a turn
 
 A message is a push of RESP3 or, where a client redirects it to one that listens with RESP2, one of the channel
 `__redis__:invalidate`. To the client that made the change it comes behind the reply. Keys count by their name, whatever
