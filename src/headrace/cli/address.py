@@ -1,4 +1,4 @@
-"""Where a server is, as a person names it. What speaks to it is in `connecting`."""
+"""Where a server is, as a person names it. `connecting` makes a client of it."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -10,7 +10,7 @@ DEFAULT_URL: Final = "redis://127.0.0.1:6379"
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A url, and what was said beside it, which counts more than what the url says."""
+    """A url, and single options, which count more than the url."""
 
     url: Annotated[
         str,

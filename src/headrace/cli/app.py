@@ -1,4 +1,4 @@
-"""The commands of `headrace`: the server, and what there is for it and its files.
+"""The commands of `headrace`: the server, and the tools for servers and their files.
 
 Each is declared in a module that imports nothing heavy: `cli/serve.py`, or `command.py` of a package where more
 belongs to the command.

@@ -1,4 +1,4 @@
-"""How our commands are declared and fail: options that belong together as one parameter, and a quiet end at Ctrl-C.
+"""How our commands are declared: options that belong together are one parameter, and Ctrl-C ends a command quietly.
 
     @declared
     def top(*, once: Annotated[bool, typer.Option("--once")] = False, server: ServerAddress) -> None: …

@@ -1,4 +1,4 @@
-"""What the shell offers where a stream is to be named: those of the server, if it answers at once."""
+"""Completion of stream names in the shell: those of the server, if it answers at once."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _MOST: Final = 200
 
 
 def stream_names(context: typer.Context, incomplete: str) -> list[str]:
-    """List the streams whose names begin so; none where there is no server."""
+    """List the streams whose names begin with a text; none where no server answers."""
     from headrace.cli.address import DEFAULT_URL, ServerAddress  # noqa: PLC0415 — asked for at a key press only
     from headrace.cli.connecting import connected, stream_keys  # noqa: PLC0415
     from headrace.core.errors import HeadraceError  # noqa: PLC0415

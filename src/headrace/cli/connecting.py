@@ -1,4 +1,4 @@
-"""A redis-py client of a server, whose failures are sentences.
+"""A redis-py client of a server, and one sentence for each failure of it.
 
     with connected(address) as client:
         client.xlen("devmsg")
@@ -22,7 +22,7 @@ from headrace.cli.showing import shown
 
 _PATIENCE_S: Final = 5.0  # for a server that does not even refuse
 _LONGEST_REPLY_S: Final = 120.0  # a DUMP of all that a server holds takes a while
-# Whose replies are taken as they come: redis-py's dictionaries would lose repeated fields, and its shapes parts.
+# The replies of these commands are taken as they come: redis-py's dictionaries would lose repeated fields.
 _ENTRY_COMMANDS: Final = ("XRANGE", "XREVRANGE", "XREAD", "XAUTOCLAIM")
 _NAMED: Final = 5  # streams in the sentence about one that is not there
 
@@ -65,7 +65,7 @@ def make_client(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> r
 
 
 def ask(client: redis.Redis, *words: bytes | str | int) -> Any:
-    """Send any command; of a pipeline, keep it until that is executed."""
+    """Send any command; a pipeline keeps it until the pipeline is executed."""
     return client.execute_command(*words)  # type: ignore[no-untyped-call]
 
 

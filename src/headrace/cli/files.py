@@ -1,4 +1,4 @@
-"""Reading a data directory or a file of one on the command line: with a bar, and with warnings on standard error."""
+"""Reading a data directory, or one of its files, for a command: with a bar, and with warnings on standard error."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ class Warnings:
         self._console = console
 
     def notice(self, text: str) -> None:
-        """Pass over what is usual."""
+        """Drop what is usual."""
 
     def warning(self, text: str) -> None:
         """Print what somebody should know."""

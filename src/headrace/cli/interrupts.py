@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until a step is over, so that what is said about it is true; and SIGTERM that cleans up like it."""
+"""Ctrl-C that waits until a step is over, so that the printed result is true; SIGTERM that cleans up like Ctrl-C."""
 
 import signal
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ class Keyboard:
         termios.tcsetattr(self._file, termios.TCSADRAIN, self._former)
 
     def next_key(self, patience_s: float) -> str | None:
-        """Wait for a key so long; `q` when there will be no more."""
+        """Wait for a key for some time; `q` when standard input has ended."""
         if not select.select([self._file], [], [], patience_s)[0]:
             return None
         pressed = os.read(self._file, 1)

@@ -1,12 +1,12 @@
 """Standard output and standard error as every command has them: a reader that leaves ends the command, quietly.
 
-    reader of stdout gone       the command ends with 141, as shells say it of SIGPIPE, and nothing is said
-    device of stdout full       one sentence, and 1
-    stdout, stderr closed       from the start (`>&-`): what is written goes nowhere
-    stderr gone or full         what nobody can be told is not told
+    reader of stdout gone       the command exits with status 141, as shells report SIGPIPE, and prints nothing
+    device of stdout full       one sentence, and status 1
+    stdout, stderr closed       from the start (`>&-`): what is written is dropped
+    stderr gone or full         messages are dropped
 
-A failure is raised where a command prints, and again by the last flush, for what was still in a buffer. After that
-flush nothing is written any more, so that the interpreter, which flushes once more when it ends, has nothing to tell.
+A failure is raised where a command prints, and again by the last flush, if something was still in a buffer. After that
+flush nothing is written any more. The interpreter flushes once more when it ends, and then finds no error to print.
 
 SIGPIPE stays ignored, because it would also end a command whose server closes the connection.
 """
@@ -81,7 +81,7 @@ class _StandardOutput(_Guarded):
     ended = False  # what is written from now on is dropped
 
     def write(self, data: Any) -> int:
-        """Write, or say what became of the reader."""
+        """Write, or raise what ends the command."""
         if self.ended:
             return len(data)
         try:

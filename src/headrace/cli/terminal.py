@@ -1,4 +1,4 @@
-"""What commands draw on: a console for what they print, and a bar on standard error for what takes long.
+"""Where commands draw: a console for their output, and a bar on standard error for work that takes long.
 
 A terminal has a width; a file or a pipe has none, and no line is broken there. Without a terminal there is no bar.
 """

@@ -88,7 +88,7 @@ def moment_ms(text: str) -> int | None:
 
 
 def written(ms: int) -> str:
-    """Write the moment of an ID as local time; nothing for an ID that is not made of one."""
+    """Write the moment of an ID as local time; nothing for an ID that was not made from a time."""
     try:
         moment = datetime.fromtimestamp(ms / 1000)
     except (ValueError, OverflowError, OSError):

@@ -12,6 +12,6 @@ pipeline     the process that runs Spark   ┘
 show         what the terminal shows meanwhile
 lag          how far the readers are behind, sampled and drawn; `lag_picture` has the PNG
 tally        at the end: what was sent, processed, archived, and whether it is the same
-kill_moment  when the server is killed: with answers owed
+kill_moment  when the server is killed: while it owes answers
 conductor    starts all of it, kills, waits, counts
 """

@@ -1,10 +1,10 @@
 """The processes of the demo: each has a session of its own, and none outlives it.
 
-Ctrl-C goes to the foreground's processes; in sessions of their own, the children do not see it, and the demo ends them
-in its own order. Spark starts a JVM, and that a Python daemon in a process group of its own: what they all share is the
-session, so that a session is what is ended.
+The terminal sends Ctrl-C to the processes in the foreground. Children in sessions of their own do not get it, and the
+demo ends them in its own order. Spark starts a JVM, and the JVM starts a Python daemon in a process group of its own.
+They all share the session, so that the demo kills a session.
 
-A child that is given a pipe as its standard input sees the end of it when the demo dies, however it dies.
+A child that has a pipe as its standard input reads the end of it when the demo dies, however it dies.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _WAIT_S: Final = 10
 
 
 def start_child(module: str, *arguments: object, log: Path) -> subprocess.Popen[str]:
-    """Run a module of ours; what it prints is for the demo to read, its complaints go to a file."""
+    """Run a module of ours; the demo reads its standard output, and its standard error goes to a file."""
     with log.open("ab") as complaints:
         return subprocess.Popen(
             [sys.executable, "-m", module, *map(str, arguments)],
@@ -35,7 +35,7 @@ def start_child(module: str, *arguments: object, log: Path) -> subprocess.Popen[
 
 def end_session(child: subprocess.Popen[str]) -> None:
     """Kill a child and everything that it has started."""
-    for _ in range(3):  # what is being forked meanwhile is seen the next time
+    for _ in range(3):  # a process that is forked meanwhile is found in the next round
         members = _members(child.pid)
         for member in members:
             with contextlib.suppress(ProcessLookupError):
@@ -62,7 +62,7 @@ def _members(session: int) -> list[int]:
 
 
 def end_with_parent(asked: Callable[[], None] = lambda: None) -> None:
-    """In a child: end at once when the demo is no more; until then, do something for every byte that it sends."""
+    """In a child: exit at once when the demo has ended; until then, call a function for every byte that it sends."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 1):  # not through a buffer: its lock would be held when the process ends

@@ -1,7 +1,7 @@
 """The order of things: start, send, kill, kill, wait, count.
 
     server up ─► Spark up ─► devices and workers begin ─► at 30 %: kill -9 a worker that has messages in hand
-                                                       ─► at 60 %: kill -9 the server, with answers owed, and start it
+                                                       ─► at 60 %: kill -9 the server while it owes answers; start it
               ─► everything sent and processed ─► Spark finishes and reads back ─► count ─► tables
 
 Whatever ends it (the last line, an error, Ctrl-C, SIGTERM), the processes that it started are ended.
@@ -36,7 +36,7 @@ from headrace.demo.show import Show
 from headrace.demo.tally import Batch, Tally, count_everything
 
 _SAMPLE_S: Final = 0.25
-_STALLED_S: Final = 60.0  # without any message anywhere: what is missing now will not come
+_STALLED_S: Final = 60.0  # no message arrives anywhere for so long: what is missing now will not come
 _SPARK_S: Final = 300.0  # on a machine that has other work, too
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, and a terminal that is closed
 
@@ -157,7 +157,7 @@ class Demo:
         return devices, workers
 
     def _kill_worker(self, victim: subprocess.Popen[str], began: float) -> None:
-        """Kill a worker at a moment when it has messages in hand: it is stopped, looked at, and killed or let go."""
+        """Kill a worker while it has messages in hand: it is stopped and checked, then killed or resumed."""
         name = f"worker-{names.VICTIM}"
         for _ in range(100):
             os.kill(victim.pid, signal.SIGSTOP)
@@ -190,7 +190,7 @@ class Demo:
         self._show.say(f"The server is back on the same directory: {there:,} messages, ready in {loading:.1f} s.")
 
     def _follow_until(self, reached: Callable[[Sample], bool], began: float, devices: subprocess.Popen[str]) -> None:
-        """Sample, and show, until something is reached, or nothing moves any more: the count tells what is missing."""
+        """Sample and show until something is reached or nothing moves any more; the count shows what is missing."""
         moved_at, moved = time.monotonic(), (0, 0, 0)
         while True:
             self._hear_from_spark()
@@ -242,7 +242,7 @@ class Demo:
     # --- what children say -------------------------------------------------------------------------------------------
 
     def _ask_devices(self, devices: subprocess.Popen[str]) -> dict[str, int]:
-        """Return what the devices have sent by now; when they are through with it, what they told last."""
+        """Return what the devices have sent by now; after they have ended, their last report."""
         assert devices.stdin is not None and devices.stdout is not None  # noqa: S101, PT018  (they are pipes)
         with contextlib.suppress(BrokenPipeError):  # they have ended, and their last line is there
             devices.stdin.write("?")
@@ -252,7 +252,7 @@ class Demo:
         return self._sent
 
     def _hear_from_devices(self, devices: subprocess.Popen[str]) -> dict[str, int]:
-        """Return what the devices tell at their end."""
+        """Return the report that the devices give at their end."""
         assert devices.stdout is not None  # noqa: S101  (it is a pipe)
         try:
             failed = devices.wait(_STALLED_S)
@@ -271,7 +271,7 @@ class Demo:
         self._told.put({"event": "ended"})
 
     def _hear_from_spark(self, awaited: str | None = None) -> None:
-        """Take in what Spark has said; where something is awaited, until it is said."""
+        """Read what Spark has reported; where an event is awaited, wait until it is reported."""
         deadline = time.monotonic() + _SPARK_S
         while True:
             try:

@@ -2,9 +2,9 @@
 
     XADD devmsg IDMP device-3 1741 * dev 3 temp 26 n 1741 at 1794743447595123
 
-A pipeline that was not answered is sent again, as it was, until it is. The server knows by the producer and the number
-which of it has come before, and does not add that again: this is what makes a resend safe, when nobody can tell
-whether it was the request that was lost, or the reply.
+A pipeline that was not answered is sent again, unchanged, until it is answered. The server recognises messages that it
+has by their producer and number, and does not add them again. A resend is therefore safe, although nobody can tell
+whether the request was lost or the reply.
 """
 
 import json
@@ -69,7 +69,7 @@ class Device:
 
 
 def main(port: int, seconds: float, shares: list[int]) -> None:
-    """Run the devices, and print what they have sent when it is asked for, and in the end."""
+    """Run the devices; print how much they have sent when the demo asks, and at the end."""
     devices = [Device(port, number) for number in range(1, len(shares) + 1)]
 
     def report() -> None:

@@ -1,12 +1,12 @@
 """The moment to kill the server: when its journal has messages that no device was told of.
 
-    stop it              the devices go on: each sends what is due, and waits for its answers
-    let it go            it takes what has come, and writes it to its journal
-    stop it at the write the answers wait for the disk, and have not left
-    look                 does the journal have more than was acknowledged? kill it; else let it go, and once more
+    stop it                  the devices continue: each sends what is due, and waits for its answers
+    resume it                it takes what has come, and writes it to its journal
+    stop it after the write  the answers wait for the disk, and are not sent yet
+    look                     does the journal have more than was acknowledged? kill it; else resume it and try again
 
-A kill may come at this moment as at any other, but it is short, and a demo has one kill. What the devices then send
-again, the server has to recognise.
+A real crash may come at this moment, but the moment is short, and the demo kills the server only once. The devices then
+send the messages again, and the server has to recognise them.
 """
 
 import os
@@ -25,10 +25,10 @@ _HEARD_S: Final = 0.05  # in which a device has read an answer that had left
 
 
 def stop_with_answers_owed(server: int, directory: Path, acknowledged: Callable[[], int], messages: int) -> int:
-    """Stop the server's process with answers owed, and return for how many messages.
+    """Stop the server's process while it owes answers, and return for how many messages.
 
-    `directory` has the server's append-only files; `acknowledged` asks the devices, who have so many messages in all.
-    0: it was not to be had, because they had sent all of them, and the server is stopped all the same.
+    `directory` has the server's append-only files. `acknowledged` asks the devices, which send `messages` in all.
+    0: there was no such moment before the devices had sent everything; the server is stopped nevertheless.
     """
     owed = 0
     for _ in range(_TRIES):

@@ -34,7 +34,7 @@ class LagRecord:
     server_back: float | None = None
 
     def behind(self, reader: str) -> list[tuple[float, int]]:
-        """Return how many messages a reader ("processed" or "archived") had still before it, over time."""
+        """Return how many messages a reader ("processed" or "archived") had still to read, over time."""
         found = []
         for sample in self.samples:
             done = sample.processed if reader == "processed" else sample.archived

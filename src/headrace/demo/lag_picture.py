@@ -1,4 +1,4 @@
-"""The lag as a PNG, with matplotlib, which only this needs."""
+"""The lag as a PNG, drawn with matplotlib; no other part of the demo needs it."""
 
 from pathlib import Path
 from typing import Final
@@ -57,7 +57,7 @@ def write_picture(record: LagRecord, path: Path) -> bool:
 
 
 def _with_a_gap(points: list[tuple[float, int]], record: LagRecord) -> list[tuple[float, float]]:
-    """Break the line where nobody could be asked, because the server was away."""
+    """Break the line where the server was away and there are no samples."""
     if record.server_killed is None:
         return [*points]
     killed = record.server_killed

@@ -1,4 +1,4 @@
-"""Clients that outlive the server: what was not answered is asked again when it is back."""
+"""Clients that survive a restart of the server: requests without an answer are sent again when it is back."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def connect(port: int) -> Redis:
-    """Return a client that tells at once when the server is gone."""
+    """Return a client that fails at once when the server is gone."""
     return Redis(port=port, protocol=2, decode_responses=True, socket_timeout=20, retry=Retry(NoBackoff(), 0))
 
 

@@ -3,7 +3,7 @@
     devmsg ─┬─► archive    every message, appended to Parquet: exactly once, by Spark's checkpoint and file log
             └─► windows    per device and five seconds: how many, how warm; the whole table anew with every batch
 
-What it tells the demo, a line of JSON each:
+It reports to the demo, one line of JSON for each event:
 
     {"event": "running"}                                           both queries have begun
     {"event": "batch", "query": "archive", "rows": 4096,           a batch is committed
@@ -39,7 +39,7 @@ _RESTARTS: Final = 5
 
 
 class Finish:
-    """Set by the demo's word, on standard input; when that ends without one, so does this process."""
+    """An event that the demo sets with a word on standard input; when standard input ends, so does this process."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -80,7 +80,7 @@ class Pipeline:
         table.coalesce(1).write.mode("overwrite").parquet(str(self._directory / "windows"))
 
     def report_progress(self) -> None:
-        """Tell of the batches that were committed since the last time."""
+        """Report the batches that were committed since the last call."""
         for progress in self.query.recentProgress:
             if progress.numInputRows and progress.batchId > self._told:
                 self._told = progress.batchId
@@ -103,7 +103,7 @@ class Pipeline:
 
 
 def report(event: str, **details: Any) -> None:
-    """Tell the demo something."""
+    """Report an event to the demo."""
     print(json.dumps({"event": event, **details}), flush=True)  # noqa: T201
 
 
@@ -139,7 +139,7 @@ def warm_up(spark: SparkSession, port: int) -> None:
 
 
 def read_back(spark: SparkSession, directory: Path) -> None:
-    """Tell what the files have, read as anybody would read them."""
+    """Report what the files hold, read as any program would read them."""
     archive = spark.read.parquet(str(directory / "archive"))
     counted = archive.agg(f.count("*").alias("rows"), f.countDistinct("dev", "n").alias("distinct")).first()
     windows = spark.read.parquet(str(directory / "windows")).orderBy("dev", "begin")

@@ -9,7 +9,7 @@ PROCESSED: Final = "processed"
 GROUP: Final = "workers"
 ARCHIVE_GROUP: Final = "archive"
 WARM_UP: Final = "warm-up"
-PRODUCER: Final = "device-"  # and its number: by this name the server knows what it has sent
+PRODUCER: Final = "device-"  # and its number: the name of the producer, by which the server recognises what it has sent
 
 WORKERS: Final = 3
 VICTIM: Final = 2  # the worker that is killed

@@ -1,4 +1,4 @@
-"""What `headrace demo` does: where its files go, whether there is a Spark, and what it leaves with."""
+"""What `headrace demo` does: where its files go, whether there is a Spark, and its exit status."""
 
 import json
 import shutil

@@ -22,7 +22,7 @@ _SHADES: Final = "▁▂▃▄▅▆▇█"
 
 
 class Show:
-    """The demo's face."""
+    """What a person sees of the demo."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -32,7 +32,7 @@ class Show:
         self._line_at = 0.0
 
     def say(self, sentence: str, style: str = "") -> None:
-        """Tell of something that happened."""
+        """Print something that happened, with its time."""
         passed = int(time.monotonic() - self._began)
         line = Text.assemble((f"{passed // 60}:{passed % 60:02}  ", "dim"), (sentence, style))
         self._console.print(line, soft_wrap=True)

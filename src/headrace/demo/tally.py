@@ -60,7 +60,7 @@ def count_everything(
 ) -> Tally:
     """Read the streams, and compare them with what was sent and with what Spark read back.
 
-    `told` is what the devices told: how many messages were acknowledged to them, how many they repeated.
+    `told` is the devices' report: how many messages were acknowledged to them, how many they repeated.
     """
     sent = {(device, n) for device in range(1, plan.devices + 1) for n in range(plan.share_of(device))}
     found: Counter[tuple[int, int]] = Counter()
@@ -115,7 +115,7 @@ def _entries(client: Redis, key: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _archive_latencies(sent_at: dict[str, int], batches: list[Batch]) -> list[float]:
-    """Return how long each message took to the end of the batch that has it; messages and batches are in order."""
+    """Return how long each message took until its batch was committed; messages and batches come in order."""
     latencies: list[float] = []
     left = iter(batches)
     batch = next(left, None)
@@ -131,7 +131,7 @@ def _archive_latencies(sent_at: dict[str, int], batches: list[Batch]) -> list[fl
 
 
 def _percentiles(values: list[float]) -> dict[str, float]:
-    """Return within what so many percent of the values lie, and the greatest."""
+    """Return the percentiles of the values, and the greatest value."""
     if not values:
         return {}
     ordered = sorted(values)

@@ -2,10 +2,10 @@
 
     XREADGROUP GROUP workers worker-1 COUNT 100 BLOCK 500 CLAIM 2000 STREAMS devmsg >
 
-gives what another worker has left in hand for two seconds, then what is new. The effect of processing a message and its
-acknowledgement are one step on the server, a script: only the worker that takes a message off the pending list writes
-the result. Two workers may have the same message in hand, and a worker may ask twice because the server died before it
-answered; there is one result.
+gives messages that another worker has had in hand for two seconds, then new ones. One script on the server acknowledges
+a message and writes its result: only the worker that takes the message off the pending list writes it. Two workers may
+have the same message in hand, and a worker may run the script twice because the server died before it answered. There
+is one result nevertheless.
 """
 
 import sys

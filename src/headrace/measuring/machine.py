@@ -1,4 +1,4 @@
-"""What figures depend on besides the code: the machine and the versions; nothing that tells whose machine it is."""
+"""What figures depend on besides the code: the machine and the versions. Nothing here identifies the machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machine() -> dict[str, str]:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Name the version of Headrace and of those of the packages that are installed."""
+    """Return the versions of Headrace and of the packages that are installed."""
     found = {"Headrace": headrace.__version__}
     for package in packages:
         try:

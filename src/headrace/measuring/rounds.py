@@ -1,8 +1,8 @@
-"""Rounds that alternate: what one server does in a round stands beside what the other did a moment before or after.
+"""Rounds that alternate: each server is measured a moment before or after the other.
 
     round 1:  Headrace, redis-server      round 2:  redis-server, Headrace      round 3:  …
 
-So a machine that gets slower in the middle slows both. All other servers are idle while one is measured.
+A machine that gets slower in the middle therefore slows both. All other servers are idle while one is measured.
 """
 
 from __future__ import annotations

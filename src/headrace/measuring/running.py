@@ -56,7 +56,7 @@ def list_workloads(options: BenchOptions) -> None:
 def run_bench(options: BenchOptions) -> int:
     """Measure, print, and write what was asked for; return the exit code."""
     workloads = chosen(options.catalogue(), list(options.workloads))
-    # With --json the display goes beside the result, not into it.
+    # With --json the display goes to standard error, so that standard output is the result alone.
     console = Console(stderr=options.as_json, highlight=False)
     with _targets(options, console) as targets:
         names = [target.name for target in targets]

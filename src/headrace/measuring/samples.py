@@ -4,7 +4,7 @@
     a finding   one figure of a workload     {"Headrace": [r1, r2, …], "redis-server": [r1, r2, …]}
     a ratio     of the medians, with that of the worst and of the best round beside it; above 1, the first is better
 
-Rounds alternate, so that round i of one server and of the other are neighbours in time: their ratios tell the spread.
+Rounds alternate, so that round i of one server and of the other are neighbours in time: their ratios show the spread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BUSY: Final = 0.85
 
 
 class Figure(NamedTuple):
-    """Which number of a sample is told, and how."""
+    """Which number of a sample is shown, and how."""
 
     name: str
     unit: str = "requests/s"
@@ -91,7 +91,7 @@ class Finding:
 
 
 def limit(samples: list[Sample]) -> str:
-    """Tell what kept a server from answering more, by who used the cores of the machine."""
+    """Say what kept a server from answering more, judged by which processes used the cores of the machine."""
     if any("server busy" not in sample for sample in samples):
         return ""
     server, load, others = (

@@ -3,7 +3,7 @@
     Target.at_url("redis://…")            any server; its keys headrace:bench:… are deleted at the end
     private_headrace(), private_redis()   a port and a directory of its own on this machine, gone afterwards
 
-Of a private server the process is known, and so what it cost: processor time, resident memory.
+The process of a private server is known, and so are its costs: processor time, resident memory.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Target:
         return self.prefix + name.encode()
 
     def connect(self) -> socket.socket:
-        """Open a connection for the load generator: authenticated, and without waiting for more to send."""
+        """Open a connection for the load generator: authenticated, and with TCP_NODELAY."""
         options = self._address
         if "unix_socket_path" in options:
             line = socket.socket(socket.AF_UNIX)
@@ -105,7 +105,7 @@ class Target:
         return self.client.execute_command(*words)  # type: ignore[no-untyped-call]
 
     def feed(self, commands: Iterable[bytes]) -> None:
-        """Execute packed commands without waiting for their replies; all of them were executed when this returns."""
+        """Execute packed commands without waiting for each reply; when this returns, all of them were executed."""
         remaining = iter(commands)
         with self.connect() as line:
             line.sendall(packed(b"CLIENT", b"REPLY", b"OFF"))
@@ -116,7 +116,7 @@ class Target:
                 raise NoSuchTarget(f"{self.name} did not confirm the end of what it was fed.")
 
     def version(self) -> str:
-        """Tell what the server says that it is."""
+        """Return the name and the version that the server gives."""
         info = self.client.info("server")
         ours = info.get("headrace_version")
         return f"Headrace {ours}" if ours else f"{info.get('server_name', 'redis')} {info['redis_version']}"
@@ -132,7 +132,7 @@ class Target:
         return 1024 * int(found[1]) if found else 0
 
     def processor_seconds(self) -> float:
-        """What all threads of a private server have run, user and system; 0 of a server whose process is not known."""
+        """Processor time of all threads of a private server, user and system; 0 where the process is not known."""
         if self.pid is None:
             return 0.0
         threads = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
@@ -168,7 +168,7 @@ def redis_command() -> list[str] | None:
 
 
 def redis_version() -> str | None:
-    """Tell the version of this machine's redis-server, or None where there is none."""
+    """Return the version of this machine's redis-server, or None where there is none."""
     binary = shutil.which("redis-server")
     if binary is None:
         return None

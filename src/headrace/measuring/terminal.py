@@ -1,6 +1,6 @@
-"""What was found, on the terminal: a live display while it is measured, then a table and bars.
+"""Findings on the terminal: a live display during the measurement, then a table and bars.
 
-The display is redrawn between measurements and stands still during one, so that it takes no time from what is measured.
+The display is redrawn between measurements and never during one, so that it takes no processor time from the server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def plot(found: Sequence[Finding], names: Sequence[str]) -> Group:
 
 
 def table(found: Sequence[Finding], names: Sequence[str]) -> Table:
-    """Tell medians and their spread, and how many times as good the first server is."""
+    """Show medians and their spread, and how many times as good the first server is."""
     rows = Table(title_justify="left", caption_justify="left", box=None, pad_edge=False, header_style="bold")
     rows.add_column("workload", overflow="fold")
     rows.add_column("unit")

@@ -1,11 +1,11 @@
 """What is measured: one function a workload, and a catalogue of all of them by name.
 
     prepare(target)            brings the server to where a round starts; not timed
-    measure(target, seconds)   one round: {"rate": …, "p50": …, "p99": …, "processor": …, who was busy}
+    measure(target, seconds)   one round: {"rate": …, "p50": …, "p99": …, "processor": …, and who used the cores}
 
-Streams that are read have entries with known IDs, 1000000000000-0, 1000000000001-0 and so on, all of one length. What
-removes entries works on a COPY of such a stream. Latencies are of a buffer of requests from its first byte out to its
-last byte in, so that at a higher pipeline they are those of the whole pipeline.
+Streams that are read have entries with known IDs, 1000000000000-0, 1000000000001-0 and so on, all of one length. A
+workload that removes entries works on a COPY of such a stream. A latency is the time from the first byte of a buffer of
+requests to the last byte of its replies: with a longer pipeline, it is the latency of the whole pipeline.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def nothing(_: Target) -> None:
 
 @dataclass(frozen=True)
 class Workload:
-    """One thing that clients do, and which figures tell of it."""
+    """One thing that clients do, and the figures that describe it."""
 
     slug: str
     name: str
@@ -74,17 +74,17 @@ class Shape:
 
 
 def machine_seconds() -> float:
-    """Read what all cores have run since boot, for whomever."""
+    """Read how long the cores have been busy since boot, with any process."""
     user, nice, system, _idle, _wait, irq, softirq, *_ = Path("/proc/stat").read_text("ascii").split()[1:9]
     return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
 
 
 def _loaded(target: Target, clients: int, work: Callable[[Load], None]) -> tuple[Load, Sample]:
-    """Let a load of so many clients work on a server, and say who was busy meanwhile."""
+    """Let a load of so many clients work on a server; return also who used the cores meanwhile."""
     with ExitStack() as stack:
         lines = [stack.enter_context(target.connect()) for _ in range(clients)]
         load = Load([line.fileno() for line in lines])
-        # A server that has answered each line has done all that accepting them takes.
+        # When the server has answered on each connection, it has accepted all of them, and that is not measured.
         load.run([packed(b"PING")], 1, BLOCKED_SECONDS, clients)
         everything, served = machine_seconds(), target.processor_seconds()
         work(load)
@@ -105,7 +105,7 @@ def _loaded(target: Target, clients: int, work: Callable[[Load], None]) -> tuple
 def drive(
     target: Target, buffers: list[bytes], *, pipeline: int, clients: int, seconds: float, limit: int = -1
 ) -> Sample:
-    """Send prepared buffers, each client the next when the last is answered; figures are of single requests."""
+    """Send prepared buffers: each client sends the next when the last is answered. Figures are of single requests."""
     load, sample = _loaded(target, clients, lambda load: load.run(buffers, pipeline, seconds, limit))
     return sample | {"rate": load.requests / load.seconds}
 
@@ -189,7 +189,7 @@ class Streams:
 
 
 def places(messages: int, count: int) -> list[int]:
-    """Numbers of entries at random, behind each of which there are `count` where the stream is long enough."""
+    """Random numbers of entries; behind each there are `count` more, where the stream is long enough."""
     return random.Random(1).choices(range(max(1, messages - count)), k=STARTS)  # noqa: S311 — no secret
 
 
@@ -347,7 +347,7 @@ def wake(readers: int) -> Workload:
                     wakes += 1
 
         _, sample = _loaded(target, readers, work)
-        # Who was busy while readers were made to wait says nothing of how they were woken.
+        # Processor time is not told: most of it went into making readers wait, not into waking them.
         return {"p50": sample["p50"], "p99": sample["p99"]}
 
     name = f"XREAD, {readers} blocked reader{'s' if readers > 1 else ''}"
@@ -393,7 +393,7 @@ def consume(streams: Streams, consumers: int, count: int = 10) -> Workload:
 
 
 def xautoclaim(streams: Streams, clients: int = 10, *, just_ids: bool = False) -> Workload:
-    """Take over everything that is pending, a hundred entries at a time, by one consumer from the other."""
+    """Let one consumer take over everything that is pending for the other, a hundred entries at a time."""
     option = (b"JUSTID",) if just_ids else ()
 
     def measure(target: Target, seconds: float) -> Sample:
@@ -430,7 +430,7 @@ def _on_pending(streams: Streams, slug: str, name: str, *words: bytes) -> Worklo
 
 
 def looking(streams: Streams) -> list[Workload]:
-    """Make the workloads that look at a stream and its groups."""
+    """Make the workloads that ask for the state of a stream and its groups."""
     pending = f"{_people(streams.messages)} pending"
     return [
         _on_pending(streams, "xpending", f"XPENDING, {pending}, pipeline 16", b"XPENDING", b"key", GROUP),

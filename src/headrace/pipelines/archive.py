@@ -5,11 +5,11 @@
                                       │                            └─ the files count
                                       └─ nobody's yet
 
-A run that is killed leaves files that do not count; the next one removes them and writes the batch anew, see
-`sole_writer`. The layout is told in `layout`.
+A run that is killed leaves files that do not count. The next run removes them and writes the batch anew; see
+`sole_writer`. `layout` describes the directories and columns.
 
-Trimming follows the checkpoint: only what is committed goes, and of that only what every group has read and settled,
-unless that is told otherwise.
+Trimming follows the checkpoint: it removes only entries that are committed and, by default, that every group has read
+and acknowledged.
 """
 
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ def archive_streams(
     fail_on_data_loss: bool = True,
     watch: Watch = ignore,
 ) -> Archived:
-    """Append what streams have that their archive at `path` has not.
+    """Append to the archive at `path` the entries of streams that it does not have.
 
     `keys` are names and patterns as the source takes them; `group` publishes the progress as a consumer group;
     `max_entries` limits a batch. `trim="settled"` then removes from the streams what is archived and no group has still

@@ -8,7 +8,7 @@ from headrace.spark.servers import Server
 
 
 def connect(url: str, *, patient: bool = False) -> Connections:
-    """Return the servers of a url as jobs ask them: at once, or with a sentence; `patient`, of one that was there."""
+    """Return the servers of a url; unless `patient`, asking one that does not answer fails at once."""
     urls = tuple(part.strip() for part in url.split(",") if part.strip())
     return Connections(ServerOptions(urls, "auto", 30.0), patient=patient)
 

@@ -7,11 +7,12 @@
     1. both sides by range of IDs: how many entries, and the XOR of their hashes      one job, little to move
     2. where a range differs: its entries by ID and hash                              names each one
 
-What the stream has trimmed, and what is not archived yet, is counted and is no difference; with `whole` it is.
+Entries that the stream has trimmed, or that are not archived yet, are counted; they are differences only with `whole`.
 
-A stream may have been deleted and made anew. What the archive has of its former lives is no difference: of such a
-stream only those entries count which the archive lacks. One that was made anew since the last run is not archived.
-What was gone before it was archived, as the checkpoint or the stream itself tells, is missing for good.
+A stream may have been deleted and made anew. The archive may then have entries of its former lives, which are no
+difference: for such a stream only entries count that the archive lacks. A stream that was made anew since the last run
+is not archived yet. Entries that were gone before they were archived, as the checkpoint or the stream itself shows, are
+missing for good.
 """
 
 from collections.abc import Iterable
@@ -126,8 +127,8 @@ def audit_archive(
 ) -> Audit:
     """Compare streams with their archive, in about so many ranges each.
 
-    `keys` are names and patterns, everything that is archived without them; `start` and `end` limit the time. `whole`
-    forgives nothing: also what was trimmed, or is not archived yet, differs.
+    `keys` are names and patterns; without them, everything that is archived is compared. `start` and `end` limit the
+    time. With `whole`, entries that were trimmed or are not archived yet are differences, too.
     """
     with explained():
         low, high = id_range(start, end)

@@ -3,7 +3,7 @@
     CSV, JSON lines, Parquet ─► a streaming file source ─► staged batches ─► streams
                                      └─ checkpoint: which files are done      └─ the server: which batch was the last
 
-A run that is killed goes on where it was, and a second one over the same files adds only what is new. Texts stay as
+A run that was killed continues where it was, and a second run over the same files adds only what is new. Texts stay as
 they are in CSV and JSON: "1.50" does not become 1.5 on the way.
 """
 
@@ -70,10 +70,10 @@ def load_files(
 ) -> Loaded:
     """Append the rows of a file, a directory or a pattern of files.
 
-    The names from `url` to `minid` are the sink's options; `fields` are the columns to take, all without it. `format`
-    is csv, json or parquet, by the names of the files without it; `schema` is DDL, found in the files without it;
-    `options` are Spark's for the format, as {"sep": ";"}. `checkpoint` remembers what is done; without one it is a
-    directory that belongs to this path and this target, see `default_checkpoint`.
+    The names from `url` to `minid` are the sink's options. `fields` are the columns to take; the default is all.
+    `format` is csv, json or parquet; the default is told by the names of the files. `schema` is DDL; the default is
+    found in the files. `options` are Spark's for the format, such as {"sep": ";"}. `checkpoint` remembers what is done;
+    the default is a directory that belongs to this path and this target, see `default_checkpoint`.
     """
     if not urlsplit(path).scheme and not Path(path).exists() and not any(mark in path for mark in "*?[{"):
         raise PipelineError(f"there is no file or directory {path!r}")

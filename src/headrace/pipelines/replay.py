@@ -3,11 +3,11 @@
     archive ─► entries of a time range ─► steps ─► each sorted, written as one batch, seen at once
 
     speed 0     steps of about a million entries, as fast as they go
-    speed 10    a step for each half second: what came within 5 s in its time, and comes when it is due
+    speed 10    a step each half second: the entries of 5 seconds of the archive, written when they are due
 
-IDs only rise. So that a run that was stopped can be started again, what the target has already is left out, after a
-look whether it really has it: one that has other entries behind the first to be replayed is refused. So is a stream
-that the archive has an ID of twice, because it was deleted and made anew: no stream can hold both.
+A run that was stopped can be started again: entries that the target has already are left out. A target is refused that
+has other entries behind the first one to be replayed, because IDs only rise. A stream is also refused when the archive
+has one of its IDs twice, because it was deleted and made anew: no stream can hold both.
 """
 
 import time
@@ -71,9 +71,9 @@ def replay_archive(
 ) -> Replayed:
     """Append the entries of an archive to the streams that they came from, or to others.
 
-    `keys` are names and patterns of archived streams, all without them; `to_key` is another name for a single one, and
-    `prefix` stands before the names of all. `start` and `end` are times, the second excluded. `speed` is how many times
-    faster than it happened; 0: as fast as possible, in steps of about `step_entries`.
+    `keys` are names and patterns of archived streams; the default is all. `to_key` is another name for a single stream,
+    and `prefix` stands before the names of all. `start` and `end` are times, the second excluded. `speed` is how many
+    times faster than it happened; 0: as fast as possible, in steps of about `step_entries`.
     """
     if speed < 0:
         raise PipelineError(f"the speed {speed:g} is less than 0, which is as fast as possible")

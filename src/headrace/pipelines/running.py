@@ -16,9 +16,9 @@ from headrace.pipelines.lives import Fate, fates
 ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
 
 _POLL_S: Final = 0.5
-# A query can always be started again, and then it helps: Spark gives the process of a Python source 10 s to start and
-# no setting for that, which is not enough on a busy machine; a query does not survive the process that commits for it,
-# as it does those of its tasks; and a server that was restarted has lost what was staged.
+# A query can always be started again, and that helps in three cases. Spark gives the process of a Python source 10 s to
+# start, which is not enough on a busy machine, and has no setting for it. A query survives the end of a task's process,
+# but not of the process that commits. And a server that was restarted has lost what was staged.
 _PASSING: Final = (
     "Python worker failed to connect back",
     "Python worker exited unexpectedly",

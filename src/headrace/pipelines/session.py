@@ -1,4 +1,4 @@
-"""A SparkSession: a Java found, the workers' Python set, Spark's own talk kept off the terminal."""
+"""A SparkSession: finds a Java, sets the workers' Python, and keeps Spark's own messages off the terminal."""
 
 import importlib.util
 import os
@@ -30,7 +30,7 @@ _ON_THIS_MACHINE: Final = {
 
 @contextmanager
 def spark_session(master: str = "local[*]", *, verbose: bool = False) -> Iterator["SparkSession"]:
-    """Give a session, and stop it in the end; one that is there already is given as it is, and left.
+    """Give a session, and stop it in the end; a session that exists already is given as it is, and not stopped.
 
     `verbose` lets Spark's log and Java's remarks through.
     """
@@ -57,7 +57,7 @@ def spark_session(master: str = "local[*]", *, verbose: bool = False) -> Iterato
 def _start(builder: "SparkSession.Builder", master: str, *, verbose: bool) -> "SparkSession":
     if verbose:
         return builder.getOrCreate()
-    # Java keeps the standard error that it is started with, so that all it will ever say goes to this file.
+    # Java keeps the standard error that it is started with, so that everything it writes goes to this file.
     with tempfile.TemporaryFile() as said, _standard_error_to(said.fileno()):
         try:
             session = builder.getOrCreate()

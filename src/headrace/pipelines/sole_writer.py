@@ -3,10 +3,10 @@
     archive/_lock    locked by the Python process that runs the job
                      its text: the Java process that writes for it, host, pid and the moment it started
 
-A Python process that is killed takes its lock along, but its Java lives on for a moment, and may yet commit the batch
-that it was at. Whoever comes next waits until it is gone. Only then the files that do not count are known for sure:
-those of batches that nobody will commit any more. They are removed, because readers that do not ask Spark which files
-count would read their entries twice.
+The lock of a Python process that is killed is released, but its Java process lives for another moment, and may still
+commit its batch. The next run waits until that process is gone. Only then it is certain which files do not count: those
+of batches that will never be committed. They are removed, because readers that do not ask Spark which files count would
+read their entries twice.
 """
 
 import fcntl
@@ -58,7 +58,7 @@ def sole_writer(spark: SparkSession, path: str) -> Iterator[None]:
 
 
 def settle_on_disk(path: str) -> None:
-    """Return when what was written to an archive on this machine is on the disk: Spark does not wait for that."""
+    """Wait until everything that was written to an archive on this machine is on the disk; Spark does not wait."""
     if _local(path) is not None:
         os.sync()
 
@@ -81,12 +81,12 @@ def _java_process(spark: SparkSession) -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, so that another one with its number is not taken for it; nothing if it is gone."""
+    """Return when a process started, which tells it from a later one with its number; nothing if it is gone."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return ""
-    # One that has ended and that nobody asks about, Z, writes no more.
+    # A process in state Z has ended, and its parent has not asked for its status yet: it writes no more.
     return "" if state in {"Z", "X"} else rest[18]
 
 

@@ -2,7 +2,7 @@
 
 streams ─► temp views by name ─► SELECT … ─► a stream, or Parquet, JSON, CSV
 
-once          over all that is there: any SQL                              a repeat writes it all again
+once          over all entries that there are: any SQL                     a repeat writes everything again
 new           over what came since the last run, as a streaming query      exactly once, by its checkpoint
 continuous    the same, until it is interrupted
 
@@ -59,7 +59,7 @@ def transform_streams(
     `streams` are views and their keys, as {"orders": "orders:*"}, and `schemas` their columns, as DDL. The result goes
     to a stream, as the `sink` options of the connector say ({"key": "totals"}; its url is `url` unless they name one),
     or to files of a `format` under `path`. A query that is not run once needs a `checkpoint`; one that groups by time
-    also a `watermark`, such as "10 minutes", for how late an entry may come.
+    also a `watermark`, such as "10 minutes": how late an entry may come.
     """
     if (sink is None) == (path is None):
         raise PipelineError("the result goes to a stream or to a path: name one of them")

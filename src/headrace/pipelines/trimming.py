@@ -5,8 +5,8 @@
     a group   ├───────────────┤ pending …                     up to its first pending entry, or its last delivered one
     goes      ├───────────────┤                               the least of them
 
-Groups only go forward, unless somebody sets them back; so that what is computed here stays safe until XTRIM has run.
-A server that is restarted meanwhile is waited for, and asked again.
+Groups only go forward, unless somebody sets them back, so that this limit stays safe until XTRIM has run. When a server
+is restarted meanwhile, the job waits for it and asks again.
 """
 
 from headrace.core.stream_id import StreamID

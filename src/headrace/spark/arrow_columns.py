@@ -22,8 +22,8 @@ from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
 MICROS: Final = pa.timestamp("us", tz="UTC")
 
-# What a column can be beside a field of its name, and its type. Texts may also be binary, and the fields a list of
-# structs of name and value.
+# The columns that are not the field of their name, and their types. A text may also be binary, and the fields may be a
+# list of structs of name and value.
 METADATA: Final[dict[str, pa.DataType]] = {
     "key": pa.string(),
     "id": pa.string(),
@@ -36,7 +36,7 @@ DEFAULT_SCHEMA: Final = pa.schema(
     [pa.field(name, pa.map_(pa.string(), pa.binary()) if name == "fields" else kind) for name, kind in METADATA.items()]
 )
 
-# The types that are decoded at once, and the integers, which are decoded as the widest and then cut to size.
+# The types that are decoded directly. Integers are decoded with 64 bits, and Arrow makes them narrower.
 _KINDS: Final[dict[pa.DataType, Kind]] = {
     pa.float64(): Kind.DOUBLE,
     pa.float32(): Kind.DOUBLE,
@@ -66,7 +66,7 @@ class UnsupportedColumn(HeadraceError, ValueError):
 
 @dataclass(frozen=True)
 class Decoded:
-    """A batch, and which of its rows had a field that could not be read as its column wants it; None: no row."""
+    """A batch, and which of its rows had a field that is not of the type of its column; None: no row."""
 
     batch: pa.RecordBatch
     malformed: pa.BooleanArray | None
@@ -75,7 +75,7 @@ class Decoded:
 class EntryDecoder:
     """Decodes nodes into batches of a schema.
 
-    `metadata` names the columns that are not fields: `{"entry_id": "id"}`; without it, those that are called as
+    `metadata` names the columns that are not fields: `{"entry_id": "id"}`; without it, those with a name of
     METADATA has them. Every other column is the field of its name.
     """
 
@@ -144,7 +144,7 @@ def _check_metadata(column: pa.Field, source: str) -> None:
 
 
 def _pair_kinds(kind: pa.DataType) -> tuple[Kind, Kind] | None:
-    """Return what names and values are to be in a map, or in a list of structs; None where that is no form of them."""
+    """Return the types of names and values that a map or a list of structs has; None where the type is neither."""
     if pa.types.is_map(kind):
         types = [kind.key_type, kind.item_type]
     elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -157,7 +157,7 @@ def _pair_kinds(kind: pa.DataType) -> tuple[Kind, Kind] | None:
 
 
 def _wrap(kind: pa.DataType, length: int, buffers: list[Any], nulls: int = 0, children: Any = None) -> pa.Array:
-    """Let an array look at buffers of ours."""
+    """Make an array of our buffers, without a copy."""
     wrapped = [None if each is None else pa.py_buffer(each) for each in buffers]
     return pa.Array.from_buffers(kind, length, wrapped, null_count=nulls, children=children)
 
@@ -223,7 +223,7 @@ class _Plan:
         return Column(self._kind, self._name, *self._limits)
 
     def convert(self, array: pa.Array) -> tuple[pa.Array, pa.BooleanArray | None]:
-        """Give an array the type that is wanted; and say where that was impossible, if anywhere."""
+        """Convert an array to the type that is wanted; return also where that was impossible, if anywhere."""
         if array.type == self._type:
             return array, None
         if self._kind == Kind.MICROS:
@@ -348,7 +348,7 @@ def _json_of(value: Any) -> str:
 
 
 def _plain_text(value: Any) -> str:
-    """What JSON has no form for, as the text that the same value has in a field of its own."""
+    """Write a value that JSON has no form for as the text that it has in a field of its own."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 

@@ -49,7 +49,7 @@ class StreamBatchReader(DataSourceReader):
             fail=self._options.fail_on_missing,
             then="nothing is read of it",
         )
-        # Spark takes an empty list for a source that does not divide, and reads one partition without a value.
+        # For an empty list, Spark calls `read` once, with no partition.
         return plan_partitions(slices, self._options, self._readable) or [SlicesPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,7 @@ class StreamBatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(StreamBatchReader):
-    """The same for a session that pushes filters: Spark refuses a reader that takes them in one that does not."""
+    """The same for a session that pushes filters. In any other session Spark refuses a reader that takes filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
         """Take the filters on key, ID and time."""
@@ -95,7 +95,7 @@ def _readable(options: ReadOptions) -> Readable:
 
 
 def estimate(state: StreamState, first: StreamID, last: StreamID) -> int:
-    """Guess how many entries are in a range, as if they came evenly; 1 at least."""
+    """Guess how many entries are in a range, as if they were spread evenly over time; 1 at least."""
     assert state.first_id is not None  # noqa: S101
     whole = _weight(state.last_id) - _weight(state.first_id) + 1
     part = _weight(last) - _weight(max(first, state.first_id)) + 1

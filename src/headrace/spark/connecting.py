@@ -86,7 +86,7 @@ class Connections:
         return StagedDelivery(server, trimming) if self._is_packed(server) else XAddDelivery(server, trimming)
 
     def be_patient(self) -> None:
-        """Wait also for servers that this process has never met, because another one has."""
+        """Wait also for servers that this process has never reached: another process has reached them."""
         self._patient = True
         for server in self._servers.values():
             server.patient = True
@@ -113,5 +113,5 @@ class Connections:
 
 
 def _of_task(options: ServerOptions) -> Connections:
-    """Make the connections of a task: the driver has met the servers, so that a task waits for one that is away."""
+    """Make the connections of a task. It waits for a server that is away, because the driver has reached every one."""
     return Connections(options, patient=True)

@@ -137,10 +137,10 @@ class _XAddPart:
             yield ("XADD", key, *once, *trimming, "*", *fields)
 
     def _remember_longer(self, key: bytes) -> None:
-        """Make the stream remember producers as long and as far as it can.
+        """Make the stream remember producers as long, and as many of their messages, as it can.
 
-        Before the first entry, because a changed setting makes it forget them all, and XCFGSET needs a stream: a group
-        that comes and goes makes one.
+        This happens before the first entry, because a changed setting makes the stream forget all producers. XCFGSET
+        needs a stream; a group that is created and destroyed makes one.
         """
         if not self._remembers or key in self._written.parts:
             return

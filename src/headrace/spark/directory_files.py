@@ -1,6 +1,6 @@
 """The streams of a data directory, from its append-only files, as `storage/reading` loads them.
 
-A server that works in the directory may be writing the last command: what is cut off at the end has not happened.
+A server that works in the directory may be writing the last command. A command that is cut off at the end is ignored.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from headrace.storage.reading import read_data
 
 
 class _Silence:
-    """What start-up would tell an operator."""
+    """A log that drops the messages that loading has for an operator."""
 
     def notice(self, text: str) -> None:
         """Say nothing."""

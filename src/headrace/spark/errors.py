@@ -24,7 +24,7 @@ class ServerUnreachable(SparkSourceError, ConnectionError):
 
 
 class AccessRefused(SparkSourceError, PermissionError):
-    """The server answers, and does not let this user in, or not do this."""
+    """The server answers, but this user may not log in, or may not do this."""
 
 
 class CommandRefused(SparkSourceError):

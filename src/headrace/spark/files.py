@@ -84,7 +84,7 @@ class FileTransport:
         return [states.get(key) for key in keys]
 
     def entry_digests(self, wanted: Sequence[tuple[bytes, StreamID]]) -> list[str | None]:
-        """No position in a file is kept, so that nobody asks."""
+        """Return no digests: they are for positions that are kept, and no position in a file is."""
         return [None] * len(wanted)
 
     def behind(self, positions: Mapping[bytes, StreamID]) -> bool:  # noqa: ARG002
@@ -165,13 +165,13 @@ def _loaded_directory(path: str, version: Version, db: int) -> dict[bytes, Strea
 
 
 def _version(location: Path) -> Version:
-    """Tell one state of files from another: a Python process of Spark's lives on, and must not repeat what it read."""
+    """Return a value that changes with the files: a Python process of Spark's may read them again after a change."""
     files = sorted(location.rglob("*")) if location.is_dir() else [location]
     return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 def _located(path: str) -> Path:
-    """Return the file or directory to read: of a directory without append-only files, its snapshot."""
+    """Return the file or directory to read; for a directory without append-only files, its snapshot."""
     location = Path(path)
     if location.is_dir() and not append_files_in(location):
         location = location / _DUMP

@@ -4,7 +4,7 @@
     ms, timestamp  =  <  <=  >  >=             which IDs; a timestamp has microseconds, IDs have milliseconds
     id = '…'                                   one ID; strings do not sort as IDs do, so other comparisons stay Spark's
 
-A filter that is taken is not checked again by Spark, so only those are that a range of IDs is exactly.
+Spark does not check a filter again that the source takes. Only filters that are exactly a range of IDs are taken.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ class Narrowing:
         return all(condition(key) for condition in self._keys)
 
     def take(self, condition: Filter) -> bool:
-        """Take a filter, if a range or a set of keys is exactly what it says."""
+        """Take a filter, if it is exactly a range or a set of keys."""
         column = self._columns.get(_attribute(condition))
         if column is None:
             return False

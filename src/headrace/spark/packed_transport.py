@@ -2,7 +2,7 @@
 
 split      HEADRACE SPLITS: at the borders of nodes, counted, no entry is read
 advance    the same; where less than a node is wanted, entries are read and counted
-read       HEADRACE NODES, from ID to ID: little at a time, so that others are served in between
+read       HEADRACE NODES, from ID to ID: little at a time, so that other clients are served in between
 """
 
 from collections.abc import Iterator

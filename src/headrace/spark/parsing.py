@@ -11,8 +11,8 @@
     date              ISO 8601
     struct array map  JSON
 
-A value that is none of that is malformed: it becomes null, and a mask says where. Columns are parsed whole by Arrow's
-kernels; only the values that these refuse are looked at one by one, by the same rules in Python.
+Any other value is malformed: it becomes null, and a mask says where. Arrow's kernels parse whole columns. Python parses
+only the values that they refuse, one by one and by the same rules.
 """
 
 import json
@@ -197,7 +197,7 @@ _SCALARS: Final[tuple[tuple[type[t.DataType], Callable[[str], Any]], ...]] = (
 
 
 def _from_json(value: Any, spark_type: t.DataType) -> Any:
-    """Make a parsed JSON value one of the type; what is missing is null, what is too much is left out."""
+    """Convert a parsed JSON value to the type; missing members become null, unknown ones are left out."""
     if value is None:
         return None
     if isinstance(spark_type, t.StructType):

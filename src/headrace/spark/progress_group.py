@@ -1,13 +1,13 @@
-"""The progress of a query as a consumer group, for everyone who looks with XINFO GROUPS or trims with ACKED.
+"""The progress of a query as a consumer group, so that XINFO GROUPS shows it and trimming with ACKED respects it.
 
 Nothing is ever delivered through the group, so nothing is pending: what lies up to its last ID is acknowledged, what
 lies behind is not, and `lag` is what the query has still to read.
 
-The group also pins `startingId=latest` from the moment that it is made: a query that dies before its first batch is
-journaled, or gets a new checkpoint, goes on from there. (Once the batch is journaled, `offsets` remembers.)
+The group also keeps the position of `startingId=latest` from the moment that it is made: a query that dies before its
+first batch is journaled, or gets a new checkpoint, continues there. (Once the batch is journaled, `offsets` has it.)
 
-Both commands may be repeated, and are, while the server is away: a query that survives a restart in its reads must not
-die of publishing how far it is.
+Both commands are repeated while the server is away: a query whose reads survive a restart of the server must not fail
+because it publishes its progress.
 """
 
 from typing import Any

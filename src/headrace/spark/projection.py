@@ -12,8 +12,8 @@
 array<struct<name, value>> of the same, which keeps repeated fields. Of a field that an entry repeats, a column has the
 last. An `ms` or `seq` over 2^63 - 1, which Spark has no type for, is null; `id` is always whole.
 
-XRANGE gives `RawColumns`, every value parsed here; nodes are decoded by compiled code, all but the rare types, by the
-same rules.
+XRANGE gives `RawColumns`, and every value is parsed here. Nodes are decoded by compiled code with the same rules; only
+the rare types are parsed here.
 """
 
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ class Projection:
         return batch
 
     def _packed_schema(self) -> pa.Schema:
-        """Return what nodes are decoded to: the rare types as bytes, which are then parsed as everywhere."""
+        """Return the schema that nodes are decoded to: rare types are bytes there, and are parsed afterwards."""
         fields = []
         for column, target in zip(self._columns, self._schema, strict=True):
             rare = column.metadata is None and not isinstance(column.spark_type, _DECODED)
@@ -141,7 +141,7 @@ class Projection:
         return pa.schema(fields)
 
     def _name_malformed(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> None:
-        """Raise for the first malformed value: decode once more, to bytes, because the decoder only says which row."""
+        """Raise for the first malformed value. The decoder only knows its row, so all is decoded again, as bytes."""
         names = [column.name for column in self._columns if column.metadata is None]
         schema = pa.schema(
             [pa.field("", pa.int64()), pa.field(" ", pa.int64()), *((name, pa.binary()) for name in names)]

@@ -6,7 +6,7 @@
     fieldsColumn                          a map, or array<struct<name, value>>, of all fields
     every other column                    a field of its name, where there is no fieldsColumn
 
-Everything that can be wrong with the columns is said when the query is planned, before a row is written.
+Columns that cannot be written are refused when the query is planned, before a row is written.
 """
 
 from collections.abc import Iterator

@@ -4,8 +4,8 @@
             └─ a cluster                                 the node that has the key's slot
 
 Replies come as they are on the wire (lists of bytes), because a client that makes dictionaries of entries loses
-repeated fields. A command that may be repeated is asked again, until `retryTimeout` is over, when the server goes away
-or is still loading, and in a cluster where the slot lies by then; one that may not is sent once. Whoever is not
+repeated fields. A command that may be repeated is sent again while the server is away or loading, until `retryTimeout`
+is over; in a cluster, to the node that has the slot by then. Other commands are sent once. A Server that is not
 `patient` does not wait for a server that never answered. A Server is not pickled: each process of Spark makes its own.
 """
 
@@ -120,7 +120,7 @@ class Server:
         return sorted(found)
 
     def slot(self, key: bytes) -> int:
-        """Return a number that keys share which one command may name together."""
+        """Return a number that is the same for keys which one command may name together."""
         self._node(None)
         return 0 if self._cluster is None else key_slot(key)
 
@@ -155,7 +155,7 @@ class Server:
         return [_raw(node.redis_connection) for node in self._cluster.nodes_manager.get_nodes_by_server_type("primary")]
 
     def _meet(self) -> None:
-        """Find out on the first command whether this is a cluster; a user who may not ask has a single server."""
+        """Find out before the first command whether this is a cluster; if the user may not ask, it is one server."""
         try:
             is_cluster = self._client.info("cluster").get("cluster_enabled") == 1
         except refusals.NoPermissionError:
@@ -165,7 +165,7 @@ class Server:
         self._met = True
 
     def _learn_nodes(self) -> None:
-        """Ask a cluster again which node has which slots; where nobody answers, the next attempt asks once more."""
+        """Ask a cluster again which node has which slots; where no node answers, the next attempt asks once more."""
         if self._cluster is not None:
             with suppress(RedisError):
                 self._cluster.nodes_manager.initialize()

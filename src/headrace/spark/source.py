@@ -1,4 +1,4 @@
-"""`format("headrace")`: what Spark asks for first, and who answers."""
+"""`format("headrace")`: the class that Spark loads first, and that makes readers and writers."""
 
 from pyspark.sql import types as t
 from pyspark.sql.datasource import (

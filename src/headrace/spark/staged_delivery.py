@@ -80,7 +80,7 @@ def _keys(messages: list[Written]) -> list[bytes]:
 
 
 def _chunks(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Cut a batch into some that are not too large for one command."""
+    """Cut a batch into parts that are not too large for one command."""
     pieces = max(1, min(batch.num_rows, -(-batch.nbytes // _MOST_BYTES)))
     share = -(-batch.num_rows // pieces)
     return [batch.slice(start, share) for start in range(0, batch.num_rows, share)]

@@ -2,16 +2,15 @@
 
     latestOffset(start, limit)   how far the next batch goes: one cheap command where nothing is new
     partitions(start, end)       what each task reads; here lost entries are noticed
-    read(partition)              by ranges of IDs: again and again the same
+    read(partition)              by ranges of IDs, so that a repeated task reads the same
     commit(end)                  the group is moved; Spark calls it one batch late
 
-One process of the driver runs all but `read`, for the life of a query. Spark asks for the initial offset twice, and
-once more in a new process when the first batch did not succeed: it is remembered here, and in the offset that Spark
-journals before it runs that batch.
+One process of the driver runs everything except `read`, for the life of a query. Spark asks for the initial offset
+twice, and once more in a new process when the first batch did not succeed. It is therefore kept here, and in the offset
+that Spark journals before it runs that batch.
 
-Streams that appear later (of a pattern, or named and not there yet) are read from where the options say; from their
-beginning, where those say "latest". So are streams that were deleted and made anew, see `identity`: a mark knows the
-stream that it belongs to, and the next life of one begins before everything.
+Streams that appear later are read from the position that the options name, or from their beginning where the options
+say "latest". Streams that were deleted and made anew are read from their beginning; see `identity`.
 """
 
 import time
@@ -62,7 +61,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lives: dict[StreamKey, int] = {}  # which life of each stream is there
         self._missed: dict[
             StreamKey, int
-        ] = {}  # entries of a journaled batch that were gone, for the next offset to count
+        ] = {}  # entries of a journaled batch that were gone; the next offset counts them
         self._reported_missing = False
         self._looked_around = 0.0
         self._known: list[StreamKey] | None = None  # the streams, as of when it looked around
@@ -75,7 +74,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit of one batch; one of bytes is kept to beside one of entries."""
+        """Return the limit of one batch: bytes where the options limit only those, otherwise entries."""
         if self._options.entries_per_trigger is None and self._options.bytes_per_trigger is not None:
             return ReadMaxBytes(self._options.bytes_per_trigger)
         return ReadMaxRows(self._options.entries_per_trigger or DEFAULT_ENTRIES_PER_TRIGGER)
@@ -141,7 +140,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 report_loss(missed, place[1], where, fail=fail, how="deleted with")
                 self._missed[place] = missed or 0
                 continue
-            # What was gone when the end was planned has been reported then.
+            # Entries that were gone when the end was planned were reported then.
             lost = max(0, lost_between(begin, mark, state) - (mark.lost - begin.lost))
             report_loss(lost, place[1], where, fail=fail)
             self._missed[place] = lost
@@ -226,7 +225,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return same
 
     def _beginning(self, place: StreamKey, state: StreamState | None) -> Mark:
-        """Return where a stream is read from that is there when the query begins."""
+        """Return the position from which to read a stream that exists when the query begins."""
         server, key = self._connections.server(place[0]), place[1]
         mark = self._first_mark(place, state)
         if isinstance(self._options.starting.of(key), Latest) and state is not None:
@@ -237,7 +236,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return mark
 
     def _first_mark(self, place: StreamKey, state: StreamState | None = None) -> Mark:
-        """Return where a stream is read from that the query has not seen."""
+        """Return the position from which to read a stream that the query has not seen."""
         starting = self._options.starting.of(place[1])
         if isinstance(starting, Latest) or starting == MIN_ID:
             return Mark.before(state) if state is not None else Mark(MIN_ID)
@@ -263,7 +262,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin
 
     def _after_deletion(self, place: StreamKey, mark: Mark, state: StreamState | None) -> Mark:
-        """Report what a stream that was deleted is known to have had unread, and return where the next one begins."""
+        """Report the unread entries that a deleted stream is known to have had; return where the next one begins."""
         lost: int | None = 0
         if not mark.gone:
             seen = self._seen.pop(place, mark)

@@ -7,8 +7,8 @@
     advance         how far a budget of entries reaches      XRANGE, read and counted
     read            the entries of a slice, as batches       XRANGE in chunks of about 4 MB, each with XINFO STREAM
 
-Reading is by ID ranges only, so that a task that runs twice reads the same. What comes with each chunk tells a
-`LossWatch` whether trimming has overtaken the task.
+Reading is by ID ranges only, so that a task that runs twice reads the same. The XINFO STREAM that comes with each chunk
+tells a `LossWatch` whether trimming has overtaken the task.
 """
 
 import itertools
@@ -44,7 +44,7 @@ class Transport(Protocol):
         """Whether a stream has entries after its position."""
 
     def split(self, part: Slice, parts: int) -> list[Slice]:
-        """Cut a slice into about so many of about the same number of entries."""
+        """Cut a slice into about so many slices, with about the same number of entries each."""
 
     def advance(self, part: Slice, entries: int | None, size: int | None) -> tuple[StreamID, int] | None:
         """Return the ID that a budget of entries and bytes reaches, one entry at least, and how many entries that is.
@@ -139,7 +139,7 @@ class XRangeTransport:
             count = max(1, min(_MOST_ENTRIES, count * 10, _CHUNK_BYTES * len(chunk) // max(size, 1)))
 
     def _ask_watched(self, command: Command, key: bytes, start: StreamID, watch: LossWatch) -> Any:
-        """Ask for entries from an ID on, and in the same round trip what the stream has; None: it is another one."""
+        """Ask for entries from an ID on and, in the same round trip, for the stream's state; None: another stream."""
         reply, state = self._server.read_all([(key, command), (key, ("XINFO", "STREAM", key))])
         if isinstance(reply, Exception):
             raise explain(reply, self._server.name, key)  # type: ignore[arg-type]

@@ -5,8 +5,8 @@
              aof       the same as the base of append-only files, behind an empty increment
              parquet   a file for each stream
 
-What is not carried over is collected on the way and told at the end: what the files have and we cannot hold, and what
-we hold and the new form cannot.
+What is not carried over is collected on the way and printed at the end: data that Headrace cannot hold, and data that
+the new form cannot hold.
 """
 
 import json
@@ -57,7 +57,7 @@ class Conversion:
 
 
 def run_convert(source: Path, target: Path, asked: str | None, rdb_version: str, *, as_json: bool) -> None:
-    """Convert, and tell what became of it."""
+    """Convert, and print what was carried over and what was not."""
     form = _chosen_form(target, asked)
     servers = _compatibility(rdb_version)
     if not source.exists():
@@ -146,7 +146,7 @@ def _losses(engine: Engine, servers: str) -> list[str]:
 
 @contextmanager
 def _whole_or_not_at_all(target: Path) -> Iterator[Path]:
-    """Give a directory to write, which gets its name when it is finished, and goes where it could not be."""
+    """Give a temporary directory to write to; it gets its name when it is finished, and is removed after an error."""
     begun = target.with_name(f"{target.name}.part-{os.getpid()}")
     begun.mkdir()
     try:

@@ -4,8 +4,8 @@
     archive/sensors%2Fnorth.parquet    what is no letter, digit, '-', '_', '.' or ':' is written as in a url
     archive/db3/alarms.parquet         one of database 3
 
-Parquet holds entries and nothing else: groups, what producers sent, and keys that are no streams stay behind and are
-told.
+Parquet holds entries and nothing else. Groups, the memory of producers, and keys that are no streams are left out, and
+the command says so.
 """
 
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""`headrace group`: consumer groups, looked at and set right."""
+"""`headrace group`: looks at consumer groups, and changes them."""

@@ -1,4 +1,4 @@
-"""`headrace group create`, `reset`, `drop` and `claim`; each says what it did, and what cannot be undone asks first."""
+"""`headrace group create`, `reset`, `drop` and `claim`; each says what it did; some ask first."""
 
 import json
 import sys
@@ -131,7 +131,7 @@ def _text(value: object) -> str:
 
 
 def _place_of_lag(client: redis.Redis, key: bytes, lag: int) -> tuple[str, int | None]:
-    """Find the ID that so many entries are behind, and how many a group has read that stands there."""
+    """Find the ID behind which there are so many entries, and how many entries a group at that ID has read."""
     facts = client.xinfo_stream(key)
     added = facts.get("entries-added")
     length = facts["length"]

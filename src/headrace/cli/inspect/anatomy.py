@@ -68,8 +68,8 @@ def cut_listpack(data: bytes, master: StreamID, offset: int = 0) -> list[Part]:
 def _elements(data: bytes) -> Iterator[tuple[int, str, bytes | int, int, int]]:
     """Give offset, encoding, value, size of encoding and data, and size of the backlen, of each element.
 
-    `Listpack` holds the newer of two widths of backlen. Where the bytes have the older, it begins with a zero, which no
-    other does, and what follows stands one further.
+    There are two widths of backlen, and `Listpack` has the newer one. A backlen of the older width begins with a zero,
+    as no other does, and everything behind it stands one byte further.
     """
     shift = 0
     for at, encoding, value, body, backlen in Listpack.from_bytes(data).describe():

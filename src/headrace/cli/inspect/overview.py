@@ -37,7 +37,7 @@ class StreamNode:
 
 
 class Overview:
-    """What is to be told of a stream as a whole."""
+    """The figures of a stream as a whole."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -55,14 +55,14 @@ class Overview:
 
     @cached_property
     def tree(self) -> TreeShape:
-        """The rax of the nodes, built as a server builds it that loads them."""
+        """The rax of the nodes, as a server builds it when it loads them."""
         index = RaxMap()
         for node in self.nodes:
             index.insert(node.master.key, None)
         return index.shape()
 
     def as_json(self) -> dict[str, Any]:
-        """Tell it to a program."""
+        """Return the figures for JSON."""
         stream = self.stream
         return {
             "length": len(stream),

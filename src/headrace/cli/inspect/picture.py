@@ -118,7 +118,7 @@ def _dated(id: StreamID) -> str:
 
 
 def _kept(items: Sequence[StreamNode], everything: bool, first: int, last: int) -> tuple[int, int]:
-    """Where a gap begins and ends; nowhere, where it would save nothing."""
+    """Return where the nodes that are left out begin and end; both at the end, where that would save nothing."""
     if everything or len(items) <= first + last + 1:
         return len(items), len(items)
     return first, len(items) - last

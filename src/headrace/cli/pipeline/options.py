@@ -50,7 +50,7 @@ class StreamColumns:
 
 @dataclass(frozen=True)
 class JobOptions:
-    """Where a job runs, and how it tells what it did."""
+    """Where a job runs, and how it prints what it did."""
 
     url: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""One run of a job: Spark started, a line on the terminal while it works, and what it did told in the end."""
+"""One run of a job: starts Spark, shows a line on the terminal while the job works, and prints what it did."""
 
 import dataclasses
 import json
@@ -56,7 +56,7 @@ def run_job(
 
 @contextmanager
 def _silence(*, verbose: bool) -> Iterator[None]:
-    """Keep off the terminal what PySpark logs beside raising it: refused queries with Java's stack, broken calls."""
+    """Keep off the terminal the errors that PySpark logs although it raises them, too."""
     before = logging.root.manager.disable
     if not verbose:
         logging.disable(logging.CRITICAL)
@@ -68,7 +68,7 @@ def _silence(*, verbose: bool) -> Iterator[None]:
 
 @contextmanager
 def _line(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is going on, on a terminal; the line goes when it is over."""
+    """Show on a terminal what the job does; the line is removed at the end."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None

@@ -5,7 +5,7 @@
     1526919030474-56,"a ""quoted"", long
     value",""
 
-Python's csv module cannot tell an empty value from none, and knows no bytes; a value here may be any.
+Python's csv module cannot tell an empty value from a missing one, and reads text only. Here a value may be any bytes.
 """
 
 import re
@@ -68,7 +68,7 @@ def _records(file: BinaryIO) -> Iterator[tuple[int, list[bytes | None]]]:
         record = line.removeprefix(_MARK) if number == 1 else line
         if not record.strip(b"\r\n"):
             continue
-        # An odd number of quotes: the line ends inside of a value, which goes on in the next.
+        # An odd number of quotes: the line ends inside a value, which continues in the next line.
         quotes = record.count(b'"')
         parts = [record]
         while quotes % 2:

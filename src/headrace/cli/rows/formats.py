@@ -59,7 +59,7 @@ def reading(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing(path: str, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """Open what is to be written; a file that is there stays, unless it may be replaced, and until that is whole."""
+    """Open a file to write; an existing one is refused, or else replaced when the new one is whole."""
     if path == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -78,6 +78,6 @@ def writing(path: str, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Leave a file alone that is already there."""
+    """Refuse to write to a file that exists."""
     if path.exists() and not overwrite:
         raise CommandFailed(f"{path} is already there: choose another name, or replace it with --force.")

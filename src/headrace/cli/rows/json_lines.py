@@ -3,8 +3,8 @@
     {"_id": "1526919030474-55", "dev": "3", "temp": "26"}
     {"_id": "1526919030474-56", "_fields": [["tag", "a"], ["tag", "b"]]}      where an object could not hold it
 
-When read, a number is the text that stands there, true and false are these words, null is a field that is not there,
-and what is nested becomes JSON again. The ID may be missing; a name that comes twice is a field that does.
+When a line is read, a number becomes the text that stands there, true and false become these words, null is a field
+that the entry does not have, and nested values become JSON again. The ID may be missing; a name may come twice.
 """
 
 import json
@@ -37,7 +37,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def json_line(id: bytes, pairs: Pairs, key: bytes | None = None) -> bytes:
-    """Write an entry as a line; with the name of its stream, where that is to be told."""
+    """Write an entry as a line; with the name of its stream, where one is given."""
     told: dict[str, Any] = {} if key is None else {KEY: lossless(key)}
     told[ID_COLUMN] = id.decode()
     fields = {lossless(name): lossless(value) for name, value in pairs}

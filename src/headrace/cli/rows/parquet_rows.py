@@ -1,7 +1,7 @@
 """Parquet: a column a field, of text, or of bytes where not all is UTF-8; null where an entry has no such field.
 
-Files of others may have columns of any type: numbers and moments become their text, what is nested becomes JSON.
-pyarrow is only needed here, and asked for when it is.
+Files of other programs may have columns of any type: numbers and times become their text, nested values become JSON.
+Only this module needs pyarrow, and imports it when a Parquet file is read or written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 class ParquetWriter:
-    """Writes entries to a file; which fields there will be, and which are no text, is known before."""
+    """Writes entries to a file; all fields, and which of them are not text, must be known before."""
 
     def __init__(self, path: Path | BinaryIO, names: Sequence[bytes], binary: set[bytes]) -> None:
         self._arrow = arrow()

@@ -4,7 +4,8 @@
     dev=3     state!=ok       numbers, else text
     note~^ab  note!~[0-9]     a regular expression, found anywhere in the value
 
-An entry without the field fulfils only != and !~. Of a field that an entry repeats, any value may fulfil the condition.
+An entry without the field fulfils only != and !~. Where an entry repeats a field, any of its values may fulfil the
+condition.
 """
 
 import operator

@@ -1,7 +1,7 @@
 """How an entry is printed, in each format; every one takes what it is given and returns bytes to write.
 
-Tables and CSV have columns. Those of a table change with the entries, and a new heading says so; those of a CSV file
-cannot, so what has no column is told once on standard error.
+Tables and CSV have columns. The columns of a table change with the entries, and a new heading shows it. The columns of
+CSV cannot change: a field without a column is named once on standard error.
 """
 
 import re
@@ -26,7 +26,7 @@ _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 
 
 def printer(form: str, fields: Sequence[str], keys: Sequence[bytes]) -> Printer:
-    """Choose how to print; several streams are told apart."""
+    """Choose how to print; with several streams, each entry shows its stream."""
     several = len(keys) > 1
     if form == "table":
         return _Table([shown(key) for key in keys] if several else []).show
@@ -50,7 +50,7 @@ def _write(data: bytes) -> None:
 
 
 class _Table:
-    """Columns as wide as what was in them so far, with a heading whenever the fields are others than before."""
+    """Columns as wide as their widest value so far, with a heading whenever the fields change."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._console = Console(highlight=False)

@@ -1,1 +1,1 @@
-"""`headrace top`: the streams of a server as they live."""
+"""`headrace top`: the streams of a server, watched live."""

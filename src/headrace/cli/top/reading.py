@@ -1,7 +1,7 @@
 """One reading of a server: its streams, their groups and consumers, and what happened since the reading before.
 
-Asked with XINFO and XPENDING, so that any Redis from 5.0 on can answer; what an older one does not know is None. A
-stream that goes while it is read is not in the reading.
+It uses XINFO and XPENDING, so that any Redis from 5.0 on can answer; what an older one does not know is None. A stream
+that is deleted meanwhile is left out.
 """
 
 import time
@@ -91,7 +91,7 @@ class ServerReading:
     more_streams: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Tell it to a program."""
+        """Return the reading for JSON."""
         told = asdict(self)
         told["time"] = round(told.pop("taken"), 3)
         del told["taken_at"]

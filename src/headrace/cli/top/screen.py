@@ -25,7 +25,7 @@ _Row: TypeAlias = tuple[Text, ...]
 
 _COLUMNS: Final = ("length", "in/s", "out/s", "groups", "lag", "pending", "oldest")
 _LINES_AROUND: Final = 5  # that the table shares the screen with
-_LATE_MS: Final = 60_000  # a pending entry that nobody was heard of for so long deserves a look
+_LATE_MS: Final = 60_000  # a pending entry that waits for so long is marked
 _HINT: Final = "q leave  s sort  r reverse  g groups  c consumers  ↑↓ scroll"
 
 
@@ -40,7 +40,7 @@ class View:
     top_row: int = 0
 
     def press(self, key: str, page: int) -> bool:
-        """Take a key; return whether to go on."""
+        """Take a key; return False when the person wants to leave."""
         if key in {"q", "Q", "\x03", "\x04"}:
             return False
         if key == "s":

@@ -1,7 +1,7 @@
 """What `headrace top` does: reading after reading, drawn until somebody presses q; or one, printed.
 
-A server that stops answering does not end it: the last reading stays, with a line that says so, and the next one is
-tried when its time has come.
+When a server stops answering, the last reading stays on the screen with a line that says so, and the next reading is
+tried at its usual time.
 """
 
 import json
@@ -37,7 +37,7 @@ def run_top(server: ServerAddress, match: str, sort: str, interval_ms: int, *, o
 def _print_one(
     client: redis.Redis, match: str, view: View, interval_ms: int, console: Console, *, as_json: bool
 ) -> None:
-    """Print a reading; there are no rates without another before it, so that one is taken first."""
+    """Print a reading. Rates need an earlier reading, so that one is taken first."""
     before = take_reading(client, match, None)
     reading = before
     if interval_ms:

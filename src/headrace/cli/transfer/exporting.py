@@ -1,7 +1,7 @@
 """What `headrace export` does: a range of a stream, written row by row.
 
-CSV and Parquet have their columns in front, so that for them the stream is read twice: first for the names of the
-fields, then for the values. The end of the range is fixed before, so that both see the same entries.
+CSV and Parquet begin with their columns. For them the stream is read twice: first for the names of the fields, then for
+the values. The end of the range is fixed before, so that both passes see the same entries.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What `headrace load` does: rows from a file, XADDs in pipelines, and an account of what became of each.
+"""What `headrace load` does: reads rows from a file, sends XADDs in pipelines, and counts what became of each row.
 
-A row that is refused with its own ID is looked for: one that is there with the same fields was loaded before, so that
-a load that was interrupted can be run again. Anything else that a server refuses ends the load, with the line.
+When a row is refused with its own ID, the stream is searched for it. A row that is there with the same fields was
+loaded before, so that a load that was interrupted can be run again. Any other refusal ends the load and names the line.
 """
 
 import json
@@ -114,7 +114,7 @@ def _load(
 
 
 def _take(rows: Iterator[Row], most: int) -> tuple[list[Row], CommandFailed | None]:
-    """Take some rows, and what is wrong with the one behind them, which must not keep them from being sent."""
+    """Take some rows, and the error of the row behind them, which must not keep them from being sent."""
     taken: list[Row] = []
     try:
         for row in islice(rows, most):
@@ -164,7 +164,7 @@ def _kept_id(row: Row) -> bytes:
 
 
 def _look_for(client: redis.Redis, key: bytes, refused: list[Row], account: Account) -> None:
-    """Tell those that are there already from those that cannot be added any more."""
+    """Divide refused rows into those that the stream has already and those that cannot be added any more."""
     if not refused:
         return
     pipeline = client.pipeline(transaction=False)

@@ -1,13 +1,13 @@
 """What a server tells about the groups that read streams.
 
     XINFO GROUPS       lag: entries that were never delivered; how far behind in time
-    XINFO CONSUMERS    who reads, and since when not
+    XINFO CONSUMERS    which consumers there are, and since when each is idle
     XPENDING           for entries that are not acknowledged: when last delivered, and how often
 
                  append ──── latency ────► last delivery ──── waiting ────► now
                  (the ID)                  (now − idle)
 
-Groups of the same name on several streams are one. Of a long pending list the oldest entries are looked at.
+Groups of the same name on several streams count as one. For a long pending list, only the oldest entries are read.
 """
 
 from dataclasses import dataclass, field

@@ -151,7 +151,7 @@ def _bytes_of(pair: Column) -> Column:
 
 
 def _cells(entries: DataFrame, series: list[bytes], start: int, width: int) -> list[Cell]:
-    """Count by series, time and size; the streams without a series of their own are the one without a name."""
+    """Count by series, time and size; streams without a series of their own share one, which has no name."""
     which = f.when(f.col("stream").isin([f.lit(key) for key in series]), f.col("stream"))
     rows = (
         entries.groupBy(
