@@ -1,4 +1,4 @@
-"""The life of a data directory: commands, rewrites, restarts, and at any operation of the disk a power cut.
+"""The life of a data directory: commands, rewrites, restarts, snapshots from elsewhere, and power cuts at any operation.
 
     history      what all keys looked like after each unit of effects: a command, a transaction, a key that expired
     promised     the unit up to which everything must be there after a power cut. What is synced is promised; so is,
@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError
 from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
@@ -27,9 +28,11 @@ from headrace.engine.effect_log import CallbackSubscriber
 from headrace.formats.aof import AofReader, Ending
 from headrace.storage import journal as journal_module
 from headrace.storage import store as store_module
+from headrace.storage.adoption import examine
 from headrace.storage.assembly import assemble
 from headrace.storage.child import InlineJob
 from headrace.storage.directory import DataDirectory
+from headrace.storage.snapshot import write_snapshot
 from support.in_process import InProcessClient
 from support.storage.crash_workload import DATABASES, Command, CommandWriter
 from support.storage.data_picture import Pictures, describe_difference, different_keys, take_pictures
@@ -299,6 +302,8 @@ class Life:
             self._switch_journal()
         elif roll < 0.97:
             self._restart()
+        elif roll < 0.985:
+            self._adopt_snapshot()
         self.process.commit()
         while self.process.journal.busy and self.random.random() < 0.7:
             self.process.let_worker_work()
@@ -359,6 +364,27 @@ class Life:
         if wanted == b"yes":
             self.promised = len(self.history) - 1
             self.positions[:] = [0] * (self.promised + 1)
+
+    def _adopt_snapshot(self) -> None:
+        """Let the data of another server replace all that there is."""
+        store = self.process.store
+        if not store.appends:
+            return
+        other = make_engine(self.process.engine.config)
+        other.clock = other.steady_clock = lambda: self.clock.now_ms
+        client = InProcessClient(other)
+        for _ in range(self.random.randint(0, 8)):
+            client.run(*self.writer.write(other, 0))
+        path = store.incoming()
+        self.tally["snapshots from elsewhere"] += 1
+        write_snapshot(other, self.disk, path)
+        examine(self.disk, path, len(other.databases))
+        self.history.append(take_pictures(other))
+        self.positions.append(NEVER)
+        for _ in store.adopt(path, b"%040x" % self.random.getrandbits(160), self.random.randrange(1_000_000)):
+            pass
+        self.promised = len(self.history) - 1
+        self.positions[:] = [0] * (self.promised + 1)
 
     def _restart(self) -> None:
         """Close the process in order, or cut its power, and start another."""
