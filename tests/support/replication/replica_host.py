@@ -46,6 +46,7 @@ class ReplicaHost:
         self.engine.is_replica = True
         self._loop = asyncio.new_event_loop()
         self.link = Link(self.engine, self.store, self.log, self._loop)
+        self._sent: dict[InProcessClient, bytearray] = {}
         self._client = InProcessClient(self.engine)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._pauses = (link_module._FIRST_PAUSE_S, link_module._LONGEST_PAUSE_S)
@@ -103,6 +104,16 @@ class ReplicaHost:
     def run(self, *words: str | bytes | int) -> bytes:
         """Run a command; its reply, raw."""
         return self.call(lambda: self._client.run(*words))
+
+    def client(self) -> InProcessClient:
+        """Connect one more client; use it by `call`."""
+        return self.call(lambda: InProcessClient(self.engine))
+
+    def sent_to(self, client: InProcessClient) -> bytes:
+        """All that a client was sent so far, but for what it was replied."""
+        sent = self._sent.setdefault(client, bytearray())
+        sent += self.call(client.reply)
+        return bytes(sent)
 
     def fields(self) -> dict[str, Any]:
         """What INFO tells of the link."""
