@@ -87,6 +87,26 @@ def test_a_killed_link_is_continued(tmp_path: Path) -> None:
         assert int(master.info("stats")["sync_full"]) == 1
 
 
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_a_restart_continues_where_the_files_end(tmp_path: Path, policy: str) -> None:
+    with redis_master(tmp_path / "master") as master:
+        fill(master)
+        for count in range(3):
+            with ReplicaHost(tmp_path, port_of(master), appendfsync=policy) as replica:
+                await_equal(replica, master)
+                master.execute_command("SELECT", 3)
+                master.xadd("s", {"n": count})
+                master.execute_command("SELECT", 0)
+                master.wait(1, 0)
+                if count == 1:
+                    replica.run("BGREWRITEAOF")
+                    await_that(lambda: replica.call(lambda: replica.store.children.is_idle))
+                await_equal(replica, master)
+            master.xadd("s", {"while": "away"})
+        assert int(master.info("stats")["sync_full"]) == 1
+        assert int(master.info("stats")["sync_partial_ok"]) == 2
+
+
 def test_the_master_sees_what_was_applied(tmp_path: Path) -> None:
     with redis_master(tmp_path / "master") as master, ReplicaHost(tmp_path, port_of(master)) as replica:
         await_equal(replica, master)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.formats.aof import encode
+from headrace.formats.aof import encode, hide
 from headrace.replication.master_stream import BadStream, MasterStream
 
 SELECT = encode([b"SELECT", b"0"])
@@ -65,6 +65,16 @@ def test_where_an_acknowledgement_is_asked_for() -> None:
     assert stream.asked_at == len(ADD + GETACK + PING)
     stream.finish()
     assert stream.asked_at == -1
+
+
+def test_a_command_of_ours_comes_inside_of_a_ping() -> None:
+    seen = [b"HEADRACE", b"SEEN", b"key", b"group", b"consumer", b"5", b"-1"]
+    stream = MasterStream()
+    stream.take(hide(seen) + encode([b"PING", b"hello"]))
+    assert given(stream) == [seen]
+    stream.take(encode([b"PING", b"#HE:what"]))
+    with pytest.raises(BadStream, match="a command in the text of a PING"):
+        stream.next()
 
 
 def test_refused_commands_are_pieces_of_their_own() -> None:

@@ -78,6 +78,7 @@ cdef class MasterStream(CommandSource):
     cpdef list next(self):
         """The next command of a whole unit; None where there is none now."""
         cdef list argv
+        cdef list meant
         cdef bytes name
         cdef Py_ssize_t size
         cdef byte_t *at
