@@ -9,6 +9,7 @@ import pytest
 from headrace.formats.aof import encode
 from headrace.formats.crc64 import crc64
 from headrace.formats.rdb_file_writer import RdbFileWriter
+from headrace.formats.values import Value
 from support.patience import await_that
 from support.ports import free_port
 from support.replication.fake_master import EMPTY_RDB, HISTORY, FakeMaster, ReplicaConnection, Script
@@ -17,7 +18,7 @@ from support.replication.replica_host import ReplicaHost
 OTHER_HISTORY = b"b" * 40
 
 
-def snapshot_of(values: dict[bytes, bytes], database: int = 0) -> bytes:
+def snapshot_of(values: dict[bytes, Value], database: int = 0) -> bytes:
     """An RDB file with strings."""
     blocks: list[bytes] = []
     writer = RdbFileWriter(lambda block: blocks.append(bytes(block)), compress=False, compatibility="7.0", aux={})
@@ -178,9 +179,10 @@ def test_a_wrong_password(tmp_path: Path) -> None:
         replica.send(b"-WRONGPASS invalid username-password pair or user is disabled.\r\n")
         replica.stay()
 
-    with FakeMaster(script) as master, ReplicaHost(
-        tmp_path, master.port, masterauth="secret", masteruser="me"
-    ) as replica:
+    with (
+        FakeMaster(script) as master,
+        ReplicaHost(tmp_path, master.port, masterauth="secret", masteruser="me") as replica,
+    ):
         replica.await_error("refused the password of masterauth: 'WRONGPASS")
         assert "secret" not in "".join(replica.log.warnings)
 

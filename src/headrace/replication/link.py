@@ -39,8 +39,6 @@ from headrace.storage.store import Store
 
 _CHUNK: Final = 1 << 17  # bytes of the stream that are applied before others have their turn, about
 _ACKNOWLEDGE_S: Final = 1.0
-_FIRST_PAUSE_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 30.0
 _POLL_S: Final = 0.01
 _WAITING: Final = 1 << 25  # bytes that may wait for the disk before no more is applied
 _LINE_SHOWN: Final = 120
@@ -85,6 +83,7 @@ class Link:
         self.on_down: Callable[[], None] = lambda: None
         self.on_full_sync: Callable[[], None] = lambda: None  # all data is about to be replaced
         self.on_takeover: Callable[[bool], None] = lambda _: None  # whether the master agreed to become one
+        self.first_pause_s, self.longest_pause_s = 1.0, 30.0  # between two attempts
         self.last_io = monotonic()
         self.master_client: Client | None = None
         self.error = ""  # why there is no link; empty where there is one
@@ -165,7 +164,7 @@ class Link:
         if self._fruitful:
             self._pause_s = 0.0
             return 0.0
-        self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        self._pause_s = min(max(self._pause_s * 2, self.first_pause_s), self.longest_pause_s)
         return self._pause_s
 
     async def _attempt(self, host: str, port: int) -> str:

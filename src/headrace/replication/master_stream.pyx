@@ -92,12 +92,12 @@ cdef class MasterStream(CommandSource):
             if size > NAME_MAX or size < 4:
                 return argv
             if size == 4 and is_word(name, "PING", 4):
-                argv = meaning_of_ping(argv)
-                if argv is None:
-                    raise self.bad(self.start, "a command in the text of a PING")
-                if len(argv) <= 2:
+                meant = meaning_of_ping(argv)
+                if meant is argv:
                     continue
-                return argv
+                if meant is None:
+                    raise self.bad(self.start, "a command in the text of a PING")
+                return meant
             if (size == 5 and is_word(name, "MULTI", 5)) or (size == 4 and is_word(name, "EXEC", 4)):
                 continue
             if size >= 7 and PyList_GET_SIZE(argv) == 3 and (

@@ -54,15 +54,16 @@ class CuttingProxy:
         self._open |= {client, server}
         try:
             with selectors.DefaultSelector() as selector:
-                selector.register(client, selectors.EVENT_READ, server)
-                selector.register(server, selectors.EVENT_READ, client)
+                selector.register(client, selectors.EVENT_READ, (client, server))
+                selector.register(server, selectors.EVENT_READ, (server, client))
                 while left > 0:
                     for key, _ in selector.select():
-                        data = key.fileobj.recv(min(65536, left))
+                        source, target = key.data
+                        data = source.recv(min(65536, left))
                         if not data:
                             return
-                        key.data.sendall(data)
-                        left -= len(data) * (key.fileobj is server)
+                        target.sendall(data)
+                        left -= len(data) * (source is server)
                 self.cuts += 1
         except OSError:
             pass

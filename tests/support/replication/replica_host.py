@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headrace.engine.configuration.config import Config
-from headrace.replication import link as link_module
 from headrace.replication.link import Link
 from headrace.storage.assembly import assemble
 from support.in_process import InProcessClient
@@ -46,14 +45,12 @@ class ReplicaHost:
         self.engine.is_replica = True
         self._loop = asyncio.new_event_loop()
         self.link = Link(self.engine, self.store, self.log, self._loop)
+        self.link.first_pause_s, self.link.longest_pause_s = 0.02, 0.1
         self._sent: dict[InProcessClient, bytearray] = {}
         self._client = InProcessClient(self.engine)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._pauses = (link_module._FIRST_PAUSE_S, link_module._LONGEST_PAUSE_S)
 
     def __enter__(self) -> Self:
-        for name, value in (("_FIRST_PAUSE_S", 0.02), ("_LONGEST_PAUSE_S", 0.1)):
-            setattr(link_module, name, value)
         self._thread.start()
         self.call(self._open)
         return self
@@ -61,7 +58,6 @@ class ReplicaHost:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        link_module._FIRST_PAUSE_S, link_module._LONGEST_PAUSE_S = self._pauses
         self.call(self._close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)

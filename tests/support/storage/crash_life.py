@@ -1,4 +1,4 @@
-"""The life of a data directory: commands, rewrites, restarts, snapshots from elsewhere, and power cuts at any operation.
+"""The life of a data directory: commands, rewrites, restarts, snapshots from elsewhere, and power cuts anywhere.
 
     history      what all keys looked like after each unit of effects: a command, a transaction, a key that expired
     promised     the unit up to which everything must be there after a power cut. What is synced is promised; so is,
