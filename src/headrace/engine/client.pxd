@@ -37,6 +37,8 @@ cdef class Client:
     cdef public object user             # `headrace.engine.acl.rules.User`; None: a client that is refused nothing
     cdef public bint guarded            # not every command is for it: the engine asks for each
     cdef public object snapshot_request     # what REPLCONF said of the snapshot that SYNC will ask for; None: nothing
+    cdef public bint is_follower        # a replica of this server, or one that asks to be: it gets effects, no replies
+    cdef public bint is_master          # the server that this one follows
     cdef public bint subscribed         # listens to something
     cdef public tuple subscriptions     # names by kind of subscription (engine.pubsub.exchange); None: none so far
     cdef public ReplyMode reply_mode
@@ -60,7 +62,9 @@ cdef class Client:
     cdef public Wait wait               # None: not blocked
     cdef public uint64_t blocked_ns     # how long its command ran before it blocked
     cdef public bint retrying           # running its command again after a wake-up
-    cdef public uint64_t awaited_position       # of the effects that WAITAOF waits for
+    cdef public uint64_t awaited_position       # of the journal, that WAITAOF waits for
+    cdef public uint64_t awaited_offset         # of the effect log, that WAIT and WAITAOF wait for replicas to have
+    cdef public uint64_t write_offset           # of the effect log, behind the last command of the client that wrote
 
     cpdef int update_guard(self) except -1
     cdef int keep_for_exec(self, object command, list argv) except -1

@@ -49,6 +49,8 @@ class Client:
     user: User
     guarded: bool
     snapshot_request: SnapshotRequest | None
+    is_follower: bool
+    is_master: bool
     subscribed: bool
     subscriptions: tuple[dict[bytes, None], ...] | None
     reply_mode: ReplyMode
@@ -71,6 +73,8 @@ class Client:
     blocked_ns: int
     retrying: bool
     awaited_position: int
+    awaited_offset: int
+    write_offset: int
     def __new__(cls, id: int, db: Database, channel: Channel, steady_ms: int) -> Client: ...
     @property
     def id(self) -> int: ...

@@ -10,19 +10,21 @@ if TYPE_CHECKING:
     from headrace.engine.engine import Engine
 
 
-def gets_snapshot(client: Client) -> bool:
-    """Tell whether a snapshot is sent to a client, or will be: Redis calls that a replica."""
-    return client.wait is not None and client.wait.kind == SNAPSHOT
+def is_replica(client: Client) -> bool:
+    """Tell whether a client follows this server, or gets a snapshot: Redis calls both a replica."""
+    return client.is_follower or (client.wait is not None and client.wait.kind == SNAPSHOT)
 
 
 def _flags_of(engine: "Engine", client: Client) -> str:
     tracked = engine.tracker.clients.get(client)
     flags = "O" if client in engine.monitors.clients else ""
+    if client.is_master:
+        flags += "M"
     if client.subscribed:
         flags += "P"
     if client.queue is not None:
         flags += "x"
-    if gets_snapshot(client):
+    if is_replica(client):
         flags += "S"
     elif client.wait is not None or client.postponed is not None:
         flags += "b"

@@ -27,6 +27,7 @@ cdef class EffectLog:
     cdef list pending                   # (database number, argv) of the command that runs
     cdef list subscribers
     cdef bint paused
+    cdef bint following                 # effects are a master's: what is done here by others is none
     cdef readonly int selected          # the database of the last effect; -1: the next one names its own
     cdef byte_t *data                   # the effects of one command, encoded
     cdef size_t size
@@ -37,6 +38,7 @@ cdef class EffectLog:
         self.pending.append((database, argv))
         return 0
 
+    cdef int decide_wanted(self) except -1
     cdef int relocate(self) except -1
     cdef int begin_subscribers(self) except -1
     cdef int settle(self) except -1

@@ -109,14 +109,14 @@ cdef class EffectLog:
         if subscriber not in self.subscribers:
             subscriber.starts_anew = True
             self.subscribers.append(subscriber)
-        self.wanted = not self.paused
+        self.decide_wanted()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """Hand it no more effects; nothing where it took none."""
         if subscriber in self.subscribers:
             self.subscribers.remove(subscriber)
             self.lose_track()
-        self.wanted = bool(self.subscribers) and not self.paused
+        self.decide_wanted()
 
     # --- histories ---------------------------------------------------------------------------------------------
 
@@ -150,6 +150,11 @@ cdef class EffectLog:
         """Let the next effect name its database, because somebody will begin to read there."""
         self.selected = -1
 
+    cdef int decide_wanted(self) except -1:
+        """Find out whether commands must say what they did."""
+        self.wanted = PyList_GET_SIZE(self.subscribers) != 0 and not self.paused and not self.following
+        return 0
+
     cdef int relocate(self) except -1:
         """What comes next does not follow what subscribers took last."""
         cdef Subscriber subscriber
@@ -181,17 +186,29 @@ cdef class EffectLog:
         self.offset += <uint64_t>size
         self.relocate()
 
+    def begin_following(self) -> None:
+        """Hand over what was done so far, and from now on only what a master sends."""
+        if self.pending:
+            self.settle()
+        self.following = True
+        self.decide_wanted()
+
+    def end_following(self) -> None:
+        """Hand over again what is done here."""
+        self.following = False
+        self.decide_wanted()
+
     # --- own effects -------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Note nothing: what is done now was noted when it was done first."""
         self.paused = True
-        self.wanted = False
+        self.decide_wanted()
 
     def resume(self) -> None:
         """Note effects again."""
         self.paused = False
-        self.wanted = bool(self.subscribers)
+        self.decide_wanted()
 
     def discard(self) -> None:
         """Forget what the command that runs has done so far: a snapshot that was just written has it."""

@@ -51,16 +51,18 @@ cdef class Engine:
     cdef public bint loading            # not all data is there: clients are refused, and nothing expires
     cdef readonly bint applying                  # an effect is repeated: nothing expires or blocks, limits are off
     cdef public bint over_memory
-    cdef public bytes write_refusal     # why nothing can be written now; None: it can
-    cdef public int64_t paused_until    # ms of the steady clock; 0: not paused
-    cdef public bint paused_writes_only
+    cdef public bytes write_refusal     # why nothing can be written now; None: it can. Computed by the next
+    cdef readonly object write_refusals     # the causes of that
+    cdef public bytes stale_refusal     # why even reading is refused; None: it is not
+    cdef readonly dict pauses           # what commands are held back for (engine.blocking.pausing)
+    cdef public int64_t paused_until    # ms of the steady clock: when the first of them ends; 0: there is none
     cdef readonly dict postponed        # clients whose request CLIENT PAUSE holds back, in the order they came
     cdef readonly int64_t started_ms    # Unix ms
     cdef readonly int64_t steady_started_ms
     cdef readonly object latency        # LatencyMonitor
     cdef public object snapshot_sender  # what sends clients a snapshot over their connection; None: nothing can
     cdef public object replication      # masters and followers
-    cdef public bint is_replica         # the data is a master's: only its effects change it
+    cdef readonly bint is_replica       # the data is a master's: nothing expires here, its effects say what has
     cdef public object persistence      # what keeps the data when the process ends
     cdef uint64_t spike_ns              # commands from here on are latency spikes
     cdef public object shutdown_hook    # None, or a function of the host: takes whether to save, None: as configured

@@ -3,6 +3,7 @@ from typing import final
 
 from headrace.core.entry_log import NodeLimits
 from headrace.engine.acl.users import Users
+from headrace.engine.blocking.pausing import Pause, Purpose
 from headrace.engine.blocking.waiting import WaitingRoom
 from headrace.engine.channel import Channel
 from headrace.engine.chores import Chores
@@ -27,6 +28,7 @@ from headrace.engine.scripting.scripts import Scripts
 from headrace.engine.snapshot_request import SnapshotSender
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
+from headrace.engine.write_refusals import WriteRefusals
 
 @final
 class Engine:
@@ -38,12 +40,11 @@ class Engine:
     attended: bool
     over_memory: bool
     write_refusal: bytes | None
+    stale_refusal: bytes | None
     paused_until: int
-    paused_writes_only: bool
     shutdown_hook: Callable[[bool | None], None] | None
     persistence: Persistence
     replication: Replication
-    is_replica: bool
     long_runs: LongRuns | None
     snapshot_sender: SnapshotSender | None
     busy: LongRun | None
@@ -98,6 +99,14 @@ class Engine:
     def applying(self) -> bool: ...
     @property
     def effects(self) -> EffectLog: ...
+    @property
+    def pauses(self) -> dict[Purpose, Pause]: ...
+    @property
+    def write_refusals(self) -> WriteRefusals: ...
+    @property
+    def is_replica(self) -> bool: ...
+    def begin_following(self) -> None: ...
+    def end_following(self) -> None: ...
     def unix_ms(self) -> int: ...
     def unix_us(self) -> int: ...
     def stop_attending(self, client: Client) -> None: ...

@@ -46,6 +46,7 @@ from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.staging import Staging
 from headrace.engine.pubsub.tracking import Tracker
 from headrace.engine.blocking.waiting import WaitingRoom
+from headrace.engine.write_refusals import WriteRefusals
 
 
 cdef enum:
@@ -73,6 +74,7 @@ cdef class Engine:
         self.latency = LatencyMonitor()
         self.persistence = Persistence()
         self.replication = Replication(self)
+        self.write_refusals = WriteRefusals(self)
         self.failure_hook = print_failure
         self.effects = EffectLog()
         self.unflushed = []
@@ -85,6 +87,7 @@ cdef class Engine:
         config.watch("headrace-stage-ttl", lambda _: self.expect_staged(self.staging.oldest_ms))
         self.freeing = Freeing(config)
         self.postponed = {}
+        self.pauses = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
         self.wall_lead_ms = self.now_ms - self.steady_now_ms
@@ -199,6 +202,19 @@ cdef class Engine:
         self.monitors.remove(client)
         self.tracker.disable(client)
         self.attended = bool(self.monitors.clients or self.tracker.clients)
+
+    # --- replication -------------------------------------------------------------------------------------------
+
+    def begin_following(self) -> None:
+        """Let the data be a master's: what is done to it here is no effect, and nothing expires by itself."""
+        self.effects.begin_following()
+        self.is_replica = True
+
+    def end_following(self) -> None:
+        """Let what is done to the data be effects again, and expire what is due."""
+        self.is_replica = False
+        self.effects.end_following()
+        self.keyspace.plan_expiry()
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -351,6 +367,7 @@ cdef class Engine:
             self.effects.add(call.db.number, argv)
         if self.depth == 0 and self.effects.pending:
             self.effects.settle()
+            client.write_offset = self.effects.offset
         if client.wait is not wait or self.applying:
             if client.wait is not None:         # it is counted when its wait is over
                 client.blocked_ns = monotonic_ns() - began + (client.blocked_ns if wait is not None else 0)

@@ -8,7 +8,7 @@
     loading     load, close_places, clear
 
 The effect of expiry is the deletion of the key, as if a client had sent it. A pause of writes, and data that is still
-loading or repeated, keep keys whose time has come: there, deletions come as effects.
+loading or repeated, keep keys whose time has come: there, deletions come as effects. So does a replica.
 """
 
 cimport cython
@@ -69,8 +69,9 @@ cdef class Keyspace:
             engine = <Engine>self.engine
             if db.expires[key] < engine.now_ms and not engine.loading and not engine.applying:
                 # A pause keeps the data as it is. A command that writes removes the key nevertheless: it would write
-                # into a key whose time has come, and what it wrote would be gone with it.
-                if not engine.is_paused() or self.writing:
+                # into a key whose time has come, and what it wrote would be gone with it. A replica keeps the key, too,
+                # until its master says that it is gone.
+                if self.writing or not (engine.is_replica or engine.is_paused()):
                     self.expire_now(db, key)
                 self.count_miss(db, key)
                 return None
@@ -138,6 +139,8 @@ cdef class Keyspace:
     def expire_due(self, db: Database) -> int | None:
         """Expire keys of a database, and forget what was sent to it, as far as due; returns the next due Unix ms."""
         cdef Engine engine = <Engine>self.engine
+        if engine.is_replica:
+            return None                 # its master says what has expired; `plan_expiry` is called when it is none
         # While data is loading, a key whose time has come may be one that is still to be changed.
         if not self.active_expiry or engine.loading or engine.is_paused():
             return engine.now_ms
@@ -145,6 +148,14 @@ cdef class Keyspace:
             self.expire_now(db, key)
         self.expire_messages(db)
         return db.next_due()
+
+    def plan_expiry(self) -> None:
+        """Have expired what is due, which was not planned as long as a master decided it."""
+        cdef Database db
+        for db in self.databases:
+            due = db.next_due()
+            if due is not None:
+                db.expiring.expect(due)
 
     cpdef int expire_now(self, Database db, bytes key) except -1:
         """Remove a key whose time has come; the effect is its deletion."""

@@ -11,7 +11,7 @@ The checks run in the order of redis-server, which decides the error where there
 
 from cpython.list cimport PyList_GET_SIZE
 
-from headrace.engine.command cimport ALLOW_BUSY, DENY_OOM, LOADING, NO_AUTH, PROTECTED, WRITE
+from headrace.engine.command cimport ALLOW_BUSY, DENY_OOM, LOADING, NO_AUTH, PROTECTED, STALE, WRITE
 from headrace.engine.command_names cimport called
 
 from headrace.engine.effects import BESIDE_WRITES
@@ -86,11 +86,14 @@ cdef bint admits(Engine engine, Client client, Command command, list argv) excep
     if engine.over_memory and flags_of(client, command) & DENY_OOM:
         refuse(engine, client, command, OUT_OF_MEMORY)
         return False
-    if engine.loading and not command.flags & LOADING:
-        refuse(engine, client, command, b"LOADING Redis is loading the dataset in memory")
-        return False
     if engine.write_refusal is not None and flags_of(client, command) & WRITE:
         refuse(engine, client, command, engine.write_refusal)
+        return False
+    if engine.stale_refusal is not None and not runs_stale(client, command):
+        refuse(engine, client, command, engine.stale_refusal)
+        return False
+    if engine.loading and not command.flags & LOADING:
+        refuse(engine, client, command, b"LOADING Redis is loading the dataset in memory")
         return False
     if engine.busy is not None and not command.flags & ALLOW_BUSY:
         running = engine.script_host.running
@@ -141,6 +144,18 @@ cdef int flags_of(Client client, Command command):
         for queued, _ in client.queue:
             flags |= queued.flags
     return flags
+
+
+cdef bint runs_stale(Client client, Command command):
+    """Whether a command, and with EXEC all that it is to run, may run on a replica without its master."""
+    cdef Command queued
+    if not command.flags & STALE:
+        return False
+    if command.name == b"exec" and client.queue is not None:
+        for queued, _ in client.queue:
+            if not queued.flags & STALE:
+                return False
+    return True
 
 
 cdef bytes unknown_command(list argv):

@@ -26,6 +26,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.persistence import Persistence, Progress
 from headrace.engine.snapshot_request import SnapshotParts
+from headrace.engine.write_refusals import Cause
 from headrace.storage.adoption import examine, load_adopted
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
@@ -277,7 +278,7 @@ class Store(Persistence):
             refusal = b"MISCONF Errors writing to the AOF file: " + os.fsencode(self._disk_error)
         elif self.saving.stops_writes():
             refusal = _SNAPSHOTS_FAIL
-        self.engine.write_refusal = refusal
+        self.engine.write_refusals.set(Cause.DISK, refusal)
 
     # --- settings --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
+from headrace.engine.blocking.pausing import unpause
 from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.storage.assembly import assemble
@@ -225,7 +226,7 @@ class History:
         self.tally[kind] += 1
         self.lines.append(f"--- {kind}")
         machine = self.machine
-        machine.engine.paused_until = 0
+        unpause(machine.engine)
         machine.journal.commit()
         if kind == "rewrite":
             self._run([b"BGREWRITEAOF"], client=InProcessClient(machine.engine))

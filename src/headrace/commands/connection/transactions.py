@@ -66,7 +66,7 @@ def watch(call: Call) -> None:
         raise CommandError(b"ERR WATCH inside MULTI is not allowed")
     for key in call.argv[1:]:
         # One whose time has already come is as good as gone, in a pause as well: that it goes is no change.
-        if call.db.expires.get(key, call.now_ms) < call.now_ms:
+        if call.db.expires.get(key, call.now_ms) < call.now_ms and not call.engine.is_replica:
             call.engine.keyspace.expire_now(call.db, key)
         call.client.watch(key)
     call.reply.ok()

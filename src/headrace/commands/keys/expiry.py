@@ -25,7 +25,7 @@ _CONDITIONS: Final = {b"NX": _NX, b"XX": _XX, b"GT": _GT, b"LT": _LT}
 
 def has_passed(call: Call, when_ms: int) -> bool:
     """Tell whether a key with this time is to be deleted at once; a replay leaves that to the effects that follow."""
-    return when_ms <= call.now_ms and not call.engine.applying
+    return when_ms <= call.now_ms and not call.engine.applying and not call.engine.is_replica
 
 
 def invalid_expire_time(call: Call) -> CommandError:

@@ -1,13 +1,15 @@
-"""CLIENT PAUSE: commands that are held back until a time, and run then in the order they came.
+"""Pauses: commands that are held back until a time, and run then in the order they came.
 
-    engine.paused_until    ms of the steady clock; 0: not paused. Compared for every command
+    engine.pauses          why commands are held back, and until when: CLIENT PAUSE, FAILOVER
+    engine.paused_until    ms of the steady clock: when the first ends; 0: not paused. Every command looks at it
     engine.postponed       the clients whose request waits; each has it in `client.postponed`
 
-Of two pauses, the longer and the stricter counts.
+Of two pauses by CLIENT PAUSE, the longer and the stricter counts. Replicas and the master are never held back.
 """
 
 import re
-from typing import TYPE_CHECKING, Final
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.engine.command import Flag
 
@@ -17,24 +19,51 @@ if TYPE_CHECKING:
     from headrace.engine.engine import Engine
 
 CHANGES = Flag.WRITE | Flag.MAY_REPLICATE
+NO_END_MS: Final = 2**62
 
 _NO_WRITES: Final = re.compile(rb"#![^\n]*flags=[^ \n]*no-writes")
 
 
-def pause(engine: "Engine", until_ms: int, *, writes_only: bool) -> None:
+class Purpose(IntEnum):
+    """What commands are held back for."""
+
+    CLIENT = 0  # CLIENT PAUSE
+    FAILOVER = 1
+
+
+class Pause(NamedTuple):
+    """What is held back, and how long."""
+
+    until_ms: int  # of the steady clock
+    writes_only: bool
+
+
+def pause(engine: "Engine", until_ms: int, *, writes_only: bool, purpose: Purpose = Purpose.CLIENT) -> None:
     """Hold commands back up to a time."""
-    if engine.paused_until <= engine.steady_now_ms:
-        engine.paused_writes_only = writes_only
-    engine.paused_writes_only = engine.paused_writes_only and writes_only
-    engine.paused_until = max(engine.paused_until, until_ms)
-    engine.waiting.wake_at(engine.paused_until)
+    former = engine.pauses.get(purpose)
+    if former is not None and former.until_ms > engine.steady_now_ms:
+        until_ms = max(until_ms, former.until_ms)
+        writes_only = writes_only and former.writes_only
+    engine.pauses[purpose] = Pause(until_ms, writes_only)
+    _find_first_end(engine)
+
+
+def _find_first_end(engine: "Engine") -> None:
+    for purpose, each in list(engine.pauses.items()):
+        if each.until_ms <= engine.steady_now_ms:
+            del engine.pauses[purpose]
+    engine.paused_until = min((each.until_ms for each in engine.pauses.values()), default=0)
+    if 0 < engine.paused_until < NO_END_MS:
+        engine.waiting.wake_at(engine.paused_until)
 
 
 def must_wait(engine: "Engine", client: "Client", command: "Command", argv: list[bytes]) -> bool:
     """Tell whether a pause holds a command back."""
-    if engine.steady_now_ms >= engine.paused_until:
+    now_ms = engine.steady_now_ms
+    pauses = [each for each in engine.pauses.values() if now_ms < each.until_ms]
+    if not pauses or client.is_follower or client.is_master:
         return False
-    if not engine.paused_writes_only or _may_change(engine, command, argv):
+    if not all(each.writes_only for each in pauses) or _may_change(engine, command, argv):
         return True
     queue = client.queue if command.name == b"exec" else None
     return any(_may_change(engine, queued, words) for queued, words in queue or ())
@@ -52,16 +81,17 @@ def _may_change(engine: "Engine", command: "Command", argv: list[bytes]) -> bool
     return bool(command.flags & CHANGES)
 
 
-def unpause(engine: "Engine") -> None:
+def unpause(engine: "Engine", purpose: Purpose = Purpose.CLIENT) -> None:
     """End a pause; what it held back runs as soon as the command that ends it is over."""
-    engine.paused_until = 0
-    if engine.postponed:
-        engine.waiting.wake_at(engine.steady_now_ms)
+    if engine.pauses.pop(purpose, None) is not None:
+        engine.paused_until = engine.steady_now_ms if engine.pauses else 0
+        if engine.postponed:
+            engine.waiting.wake_at(engine.steady_now_ms)
 
 
 def run_postponed(engine: "Engine") -> None:
-    """Run what a pause held back, first come first."""
-    engine.paused_until = 0
+    """Run what a pause held back, first come first; another pause may hold it back again."""
+    _find_first_end(engine)
     clients = list(engine.postponed)
     engine.postponed.clear()
     for client in clients:

@@ -38,6 +38,7 @@ class WaitingRoom:
         self.clients: dict[Client, None] = {}
         self.disk_waits = TimerHeap()  # of clients
         self._for_disk: dict[Client, None] = {}
+        self._for_replicas: dict[Client, None] = {}
         self._chores = chores
         self._reminders: dict[KeyOfDatabase, Timer] = {}
         self._engine_timer: Timer | None = None
@@ -56,6 +57,8 @@ class WaitingRoom:
         self.clients[client] = None
         if wait.kind == DISK:
             self._for_disk[client] = None
+        elif wait.kind == REPLICAS:
+            self._for_replicas[client] = None
         for key in wait.keys:
             wait.db.waiting.setdefault(key, {})[client] = None
 
@@ -75,6 +78,10 @@ class WaitingRoom:
         """List all clients that wait for the disk, whatever else they wait for."""
         return list(self._for_disk)
 
+    def awaiting_replicas(self) -> list[Client]:
+        """List all clients that wait for replicas, to have effects or to have them on disk."""
+        return [*self._for_replicas, *self._for_disk]
+
     def leave(self, client: Client) -> None:
         """Let a client go, served or not."""
         wait = client.wait
@@ -85,8 +92,8 @@ class WaitingRoom:
                 wait.timer = None
             client.wait = None
             self.clients.pop(client, None)
-            if wait.kind == DISK:
-                self._for_disk.pop(client, None)
+            self._for_disk.pop(client, None)
+            self._for_replicas.pop(client, None)
 
     def _unqueue(self, client: Client, wait: Wait) -> None:
         if wait.disk_timer is not None:

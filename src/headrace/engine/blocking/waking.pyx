@@ -4,6 +4,7 @@
     a command marks keys ready ─► serve_waiting    their clients, first come first served, run their command again
     an alarm, a tick            ─► run_due         deadlines, keys to look at again, the end of a pause, chores
     the disk has more           ─► disk_has_more   who waits for it looks again
+    a replica has more          ─► replicas_have_more   likewise
     CLIENT UNBLOCK, a deadline  ─► release         no more waiting
 
 `engine/blocking/waiting` knows who waits for what; here is what happens when it comes.
@@ -81,6 +82,16 @@ def disk_has_more(engine: Engine) -> None:
         engine.flush_clients()
 
 
+def replicas_have_more(engine: Engine) -> None:
+    """Let those look again who wait for replicas: one of them has acknowledged something."""
+    cdef Client client
+    for client in engine.waiting.awaiting_replicas():
+        if client.wait is not None:
+            retry(engine, client)
+    if engine.depth == 0:
+        engine.flush_clients()
+
+
 cpdef int run_due(Engine engine) except -1:
     """Do what is due by now: deadlines of waiting clients, keys to look at again, the end of a pause, and chores."""
     if engine.busy is not None:
@@ -120,11 +131,11 @@ def release(engine: Engine, client: Client, error: bytes | None) -> None:
     cdef uint64_t errors = client.reply.errors
     engine.waiting.leave(client)
     if error is None and kind == REPLICAS:
-        client.reply.integer(0)
+        client.reply.integer(engine.replication.count_acknowledged(client.awaited_offset))
     elif error is None and kind == DISK:
         client.reply.array(2)
         client.reply.integer(engine.persistence.appends and engine.persistence.synced >= client.awaited_position)
-        client.reply.integer(0)
+        client.reply.integer(engine.replication.count_synced(client.awaited_offset))
     elif error is None:
         client.reply.null_array()
     else:

@@ -21,14 +21,12 @@ from headrace.engine.configuration.settings import (
     Integer,
     Memory,
     OomScores,
-    Secret,
     Setting,
     Text,
     YesNo,
 )
 
 _CLUSTER = "Headrace is not a node of a cluster"
-_OUTGOING = "Headrace makes no connections of its own"
 _EVICTION = "nothing is evicted"
 _DEFRAGMENTATION = "Python's allocator cannot be defragmented"
 _THREADS = "one thread serves all clients"
@@ -99,7 +97,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
         because="Headrace writes times in its log as redis-server does only",
     ),
     # Connections.
-    Text(name="bind-source-addr", inert=_OUTGOING),
     Integer(
         name="socket-mark-id",
         default=0,
@@ -117,11 +114,11 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="max-new-connections-per-cycle", default=10, least=1, most=1000, inert="the event loop decides it"),
     Integer(name="max-new-tls-connections-per-cycle", default=1, least=1, most=1000, inert="the event loop decides it"),
     Text(name="availability-zone", only="", because="Headrace tells clients no zone"),
-    *(
-        Text(name=name, inert=_OUTGOING)
-        for name in ("tls-client-cert-file", "tls-client-key-file", "tls-expected-peer-name")
+    Text(
+        name="tls-expected-peer-name",
+        only="",
+        because="Headrace believes a master by its certificate, whatever name it has",
     ),
-    Secret(name="tls-client-key-file-pass", inert=_OUTGOING),
     YesNo(name="tls-cluster", default=False, inert=_CLUSTER),
     Choice(
         name="tls-auth-clients-user",

@@ -90,6 +90,9 @@ class ScriptHost:
                 raise CommandError(_NEEDS_MEMORY)
             if not read_only and self._engine.write_refusal is not None and not self._engine.applying:
                 raise CommandError(self._engine.write_refusal)
+        stale = self._engine.stale_refusal
+        if stale is not None and not self._engine.applying and b"allow-stale" not in (flags or ()):
+            raise CommandError(stale)
         call.emit_nothing()
         may_grow = flags is not None and b"allow-oom" in flags
         run = self.running = ScriptRun(call, name, is_function=is_function, read_only=read_only, may_grow=may_grow)

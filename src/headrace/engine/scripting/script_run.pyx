@@ -7,11 +7,12 @@ from cpython.list cimport PyList_GET_SIZE
 from headrace.core.clock cimport monotonic_ns
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport Client
-from headrace.engine.command cimport DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE, Command
+from headrace.engine.command cimport DENY_OOM, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE, Command
 from headrace.engine.engine cimport Engine
 
 from headrace.engine.errors import OUT_OF_MEMORY
 from headrace.engine.scripting.errors import ScriptKilled
+from headrace.engine.write_refusals import Cause
 
 cdef bytes TOO_LONG = (
     b"ERR the script ran longer than busy-reply-threshold, and nobody could have killed it here: it was ended"
@@ -75,8 +76,10 @@ cdef class ScriptRun:
                 return b"NOPERM ACL failure in script: %s" % refusal.removeprefix(b"NOPERM ")
         if command.flags & (WRITE | MAY_REPLICATE) and self.read_only:
             return b"ERR Write commands are not allowed from read-only scripts."
+        if engine.stale_refusal is not None and not command.flags & STALE and not engine.applying:
+            return b"ERR Can not execute the command on a stale replica"
         if command.flags & WRITE and engine.write_refusal is not None and not engine.applying:
-            return engine.write_refusal
+            return engine.write_refusals[Cause.READ_ONLY] or engine.write_refusal
         if engine.over_memory and command.flags & DENY_OOM and not engine.applying:
             if not self.may_grow and not self.has_written:
                 return OUT_OF_MEMORY
