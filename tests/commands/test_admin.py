@@ -145,10 +145,6 @@ def test_wait_can_be_ended(headrace_server: redis.Redis, wire: RawClient) -> Non
     assert wire.reply() == b":0\r\n"
 
 
-def test_to_follow_another_server_is_refused(wire: RawClient) -> None:
-    assert wire.run("REPLICAOF", "127.0.0.1", "6379").startswith(b"-ERR this server can not be a replica")
-
-
 # --- the slow log --------------------------------------------------------------------------------------------------
 
 

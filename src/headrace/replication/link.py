@@ -33,7 +33,6 @@ from headrace.replication.applying import CannotApply, MasterApplier
 from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
 from headrace.replication.master_stream import BadStream
 from headrace.storage.directory import explained
-from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
 from headrace.storage.store import Store
 
@@ -181,7 +180,7 @@ class Link:
             reason = str(error)
         except (BadSnapshot, BadStream, CannotApply) as error:
             reason = f"{self._master} cannot be followed: {error}"
-        except StorageError as error:
+        except HeadraceError as error:  # of the directory, or of the settings of TLS
             reason = str(error).removesuffix(".")
         except OSError as error:
             reason = f"{self._master} cannot be reached: {_reason_of(error)}"
@@ -225,10 +224,12 @@ class Link:
     async def _connect(self, host: str, port: int) -> None:
         self.state = "connecting"
         context = self._tls_context() if self._config["tls-replication"] and self._tls_context is not None else None
-        limit = self._config["repl-timeout"]
+        limit, source = self._config["repl-timeout"], self._config["bind-source-addr"]
         try:
             async with asyncio.timeout(limit):
-                self._reader, self._writer = await asyncio.open_connection(host, port, ssl=context, limit=_CHUNK)
+                self._reader, self._writer = await asyncio.open_connection(
+                    host, port, ssl=context, limit=_CHUNK, local_addr=(source, 0) if source else None
+                )
         except TimeoutError:
             raise LinkFailed(f"{self._master} does not answer: no connection in {limit} seconds") from None
         except socket.gaierror as error:

@@ -207,7 +207,7 @@ class Connections:
         for connection in list(self._transports):
             client = connection.client
             busy = client.wait is not None or client.postponed is not None or client.subscribed
-            if client.active_ms < since_ms and not busy:
+            if client.active_ms < since_ms and not busy and not client.is_follower:
                 self._log.verbose(f"Closing idle client {_shown(client)}")
                 connection.close_after_replies()
 

@@ -20,11 +20,15 @@ from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.scripting.long_runs import LongRuns
+from headrace.replication.link import Link
+from headrace.replication.node import ReplicationNode
+from headrace.replication.parts import NoFollowers
 from headrace.server.connections import Connections
 from headrace.server.log import Log
 from headrace.server.ports import Ports
 from headrace.server.shutdown import Shutdown
 from headrace.server.supervision import Supervisor
+from headrace.server.tls import make_client_context
 from headrace.server.transfers import Transfers
 from headrace.storage.assembly import assemble
 
@@ -52,7 +56,11 @@ class Server:
             self.engine, self.journal, log, self._loop, count_handshakes=lambda: self.ports.handshakes
         )
         self.ports = Ports(config, log, self._loop, self.connections)
-        self._shutdown = Shutdown(self.store, supervisor, self._loop, self.connections, self.ports)
+        link = Link(self.engine, self.store, log, self._loop, lambda: make_client_context(config))
+        self.node = ReplicationNode(self.engine, NoFollowers(), link, log, self._loop.call_soon)
+        self._shutdown = Shutdown(
+            self.store, supervisor, self._loop, self.connections, ports=self.ports, node=self.node
+        )
         self._alarm: asyncio.TimerHandle | None = None
         self._freed_ms = 0
         self._fatal_error: Exception | None = None
@@ -106,6 +114,7 @@ class Server:
         if keys:
             self.log.notice(f"{keys} keys loaded in {self._loop.time() - began:.3f} seconds")
         self._announce()
+        self.node.start()
 
     def _commit_soon(self, commit: Callable[[], None], in_a_turn: bool) -> None:
         """Commit when this turn of the event loop is over, or the next."""
@@ -147,6 +156,7 @@ class Server:
         if not self.engine.loading and self.engine.busy is None:
             self.store.tick()
             self._transfers.tick()
+        self.node.tick()
         self._check_memory()
         self.connections.tick()
 
@@ -157,7 +167,8 @@ class Server:
             self._freed_ms = self.engine.steady_now_ms
             return_free_memory()
             over = resident_bytes() > limit
-        self.engine.over_memory = over
+        ignored = self.engine.is_replica and self.config["replica-ignore-maxmemory"]
+        self.engine.over_memory = over and not ignored
 
     # --- the log -----------------------------------------------------------------------------------------------
 

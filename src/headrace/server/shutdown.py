@@ -1,7 +1,7 @@
 """The end of the server: by SIGTERM, SIGINT or SHUTDOWN.
 
     saved        as `save` or the command asks; where that fails, the server stays unless it is forced
-    no more      connections are accepted
+    no more      connections are accepted, and a master is followed no longer
     the last     requests that have arrived are run, their effects are synced, their replies leave
     the end      when every client has read its replies, or after ten seconds
 
@@ -14,6 +14,7 @@ import signal
 from typing import Final
 
 from headrace.engine.errors import CommandError
+from headrace.replication.node import ReplicationNode
 from headrace.server.connections import Connections
 from headrace.server.ports import Ports
 from headrace.server.supervision import Supervisor
@@ -31,7 +32,9 @@ class Shutdown:
         supervisor: Supervisor,
         loop: asyncio.AbstractEventLoop,
         connections: Connections,
+        *,
         ports: Ports,
+        node: ReplicationNode,
     ) -> None:
         self._store = store
         self._engine = store.engine
@@ -41,6 +44,7 @@ class Shutdown:
         self._loop = loop
         self._connections = connections
         self._ports = ports
+        self._node = node
         self._stopping = False
         self._stopped_by_interrupt = False
         store.engine.shutdown_hook = self.begin
@@ -86,6 +90,7 @@ class Shutdown:
         self._supervisor.stopping()
         self._log.warning("User requested shutdown...")
         self._ports.close()
+        self._node.stop()
         self._loop.create_task(self._leave())
 
     async def _leave(self) -> None:

@@ -57,9 +57,39 @@ class BadTLS(HeadraceError, ValueError):
     """Settings with which there can be no TLS; the text is one sentence for a person."""
 
 
+def make_client_context(config: Config) -> ssl.SSLContext:
+    """Make of the settings what a connection to a master needs: as in Redis its certificate counts, not its name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    _choose_protocols(context, config)
+    client = "tls-client-" if config["tls-client-cert-file"] else "tls-"
+    if config[f"{client}cert-file"]:
+        _load_certificate(context, config, client)
+    _load_authorities(context, config)
+    return context
+
+
 def make_context(config: Config) -> ssl.SSLContext:
     """Make of the settings what the event loop needs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _choose_protocols(context, config)
+    if config["tls-prefer-server-ciphers"]:
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    else:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    if config["tls-dh-params-file"]:
+        try:
+            context.load_dh_params(config["tls-dh-params-file"])
+        except (ssl.SSLError, OSError):
+            raise BadTLS(f"The file {config['tls-dh-params-file']} of tls-dh-params-file cannot be read.") from None
+    _load_certificate(context, config, "tls-")
+    context.verify_mode = _VERIFICATION[config["tls-auth-clients"]]
+    if context.verify_mode != ssl.CERT_NONE:
+        _load_authorities(context, config)
+    return context
+
+
+def _choose_protocols(context: ssl.SSLContext, config: Config) -> None:
     versions = [word.lower() for word in config["tls-protocols"]] or list(_USUAL_VERSIONS)
     unknown = [version for version in versions if version not in _VERSIONS]
     if unknown:
@@ -71,35 +101,22 @@ def make_context(config: Config) -> ssl.SSLContext:
             context.set_ciphers(config["tls-ciphers"])
     except ssl.SSLError:
         raise BadTLS(f"None of the ciphers of tls-ciphers, '{config['tls-ciphers']}', can be used.") from None
-    if config["tls-prefer-server-ciphers"]:
-        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
-    else:
-        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    if config["tls-dh-params-file"]:
-        try:
-            context.load_dh_params(config["tls-dh-params-file"])
-        except (ssl.SSLError, OSError):
-            raise BadTLS(f"The file {config['tls-dh-params-file']} of tls-dh-params-file cannot be read.") from None
-    _load_certificate(context, config)
-    context.verify_mode = _VERIFICATION[config["tls-auth-clients"]]
-    if context.verify_mode != ssl.CERT_NONE:
-        _load_authorities(context, config)
-    return context
 
 
-def _load_certificate(context: ssl.SSLContext, config: Config) -> None:
-    certificate, key = config["tls-cert-file"], config["tls-key-file"]
-    for name, path in (("tls-cert-file", certificate), ("tls-key-file", key)):
+def _load_certificate(context: ssl.SSLContext, config: Config, settings: str) -> None:
+    """Load the certificate that the settings name which begin so."""
+    certificate, key = config[f"{settings}cert-file"], config[f"{settings}key-file"]
+    for name, path in ((f"{settings}cert-file", certificate), (f"{settings}key-file", key)):
         if not path:
             raise BadTLS(f"TLS needs a certificate and its key: {name} is not set.")
         if not Path(path).is_file():
             raise BadTLS(f"The file {path} of {name} does not exist.")
     try:
-        context.load_cert_chain(certificate, key, password=lambda: config["tls-key-file-pass"])
+        context.load_cert_chain(certificate, key, password=lambda: config[f"{settings}key-file-pass"])
     except (ssl.SSLError, OSError, ValueError):
         raise BadTLS(
             f"The certificate {certificate} and the key {key} cannot be read, or do not belong together; or the key "
-            "has a password, which tls-key-file-pass would tell."
+            f"has a password, which {settings}key-file-pass would tell."
         ) from None
 
 

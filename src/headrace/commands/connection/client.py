@@ -8,7 +8,7 @@ from headrace.engine.blocking.waiting import NOT_UNBLOCKED
 from headrace.engine.blocking.waking import release
 from headrace.engine.call import Call
 from headrace.engine.client import Client, ReplyMode
-from headrace.engine.client_line import describe, gets_snapshot
+from headrace.engine.client_line import describe, is_replica
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
 from headrace.engine.pubsub.tracking import Tracked
@@ -83,7 +83,9 @@ def client_info(call: Call) -> None:
 
 
 def _type_of(client: Client) -> bytes:
-    if gets_snapshot(client):
+    if client.is_master:
+        return b"master"
+    if is_replica(client):
         return b"replica"
     return b"pubsub" if client.subscribed else b"normal"
 

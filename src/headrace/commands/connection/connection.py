@@ -197,6 +197,6 @@ def hello(call: Call) -> None:
     call.reply.bulk(b"mode")
     call.reply.bulk(b"standalone")
     call.reply.bulk(b"role")
-    call.reply.bulk(b"master")
+    call.reply.bulk(b"replica" if call.engine.is_replica else b"master")
     call.reply.bulk(b"modules")
     call.reply.array(0)

@@ -4,6 +4,7 @@ A client of RESP2 that has subscribed can only subscribe, unsubscribe, ping, res
 from messages. RESP3 marks messages, and such a client goes on as before.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from headrace.commands.declaration.help import reply_help
@@ -26,16 +27,27 @@ _SHARD_CHANNELS: Final = (1, -1, 1)
 # --- publishing ------------------------------------------------------------------------------------------------
 
 
+def _publish(call: Call, send: Callable[[bytes, bytes], int]) -> None:
+    """Send a message to who listens here, and at replicas.
+
+    Without replicas it is no effect, and does not wait for the disk. What is repeated from files was heard before.
+    """
+    if not call.engine.applying:
+        call.reply.integer(send(call.argv[1], call.argv[2]))
+        if call.engine.replication.is_followed:
+            call.emit(call.argv)
+
+
 @command("publish channel message", arity=3, flags=_SEND, since="2.0.0", group="pubsub")
 def publish(call: Call) -> None:
     """Send a message to who listens to the channel, by its name or by a pattern, and reply how many that are."""
-    call.reply.integer(call.engine.exchange.publish(call.argv[1], call.argv[2]))
+    _publish(call, call.engine.exchange.publish)
 
 
 @command("spublish shardchannel message", arity=3, flags=_SEND, keys=_SHARD_CHANNEL, since="7.0.0", group="pubsub")
 def spublish(call: Call) -> None:
     """Send a message to who listens to the shard's channel, and reply how many that are."""
-    call.reply.integer(call.engine.exchange.publish_to_shard(call.argv[1], call.argv[2]))
+    _publish(call, call.engine.exchange.publish_to_shard)
 
 
 # --- subscribing -----------------------------------------------------------------------------------------------

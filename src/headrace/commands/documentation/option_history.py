@@ -89,7 +89,6 @@ NOT_HERE: Final[dict[str, str]] = {
         "cluster|replicas cluster|replicate cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot "
         "cluster|slaves restore-asking migrate"
     ),
-    "replication": "failover",
     "modules": "module|load module|loadex module|unload",
     "looking on": "lolwut script|debug",
 }

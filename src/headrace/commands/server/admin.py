@@ -1,10 +1,9 @@
-"""Commands about the server as a whole: its clock, its end, its memory, and its role, which is that of a master."""
+"""Commands about the server as a whole: its clock, its end, and the cluster that it is no part of."""
 
 import time
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.table import command, container
-from headrace.engine.blocking.waiting import REPLICAS
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import BUSY, SYNTAX, CommandError
@@ -58,20 +57,6 @@ def shutdown(call: Call) -> None:
     call.client.closing = True
 
 
-# --- replicas, of which there are none ---------------------------------------------------------------------------
-
-
-@command("wait numreplicas timeout", arity=3, flags=Flag.NO_SCRIPT, since="3.0.0", group="generic")
-def wait(call: Call) -> None:
-    """Wait until so many replicas have what was written, and reply how many have: none, when the time is up."""
-    replicas = call.integer(1)
-    timeout = read_timeout_ms(call, 2)
-    if replicas > 0 and call.may_block():
-        call.block([], REPLICAS, timeout, False, call.argv)
-    else:
-        call.reply.integer(0)
-
-
 def read_timeout_ms(call: Call, index: int) -> int:
     """Read whole milliseconds; 0 is for ever."""
     timeout = call.integer(index, b"ERR timeout is not an integer or out of range")
@@ -80,33 +65,6 @@ def read_timeout_ms(call: Call, index: int) -> int:
     if timeout > _INT64_MAX - call.now_ms:
         raise CommandError(b"ERR timeout is out of range")
     return timeout
-
-
-def _follow(call: Call) -> None:
-    if [word.lower() for word in call.argv[1:]] != [b"no", b"one"]:
-        raise CommandError(b"ERR this server can not be a replica; only REPLICAOF NO ONE is accepted")
-    call.reply.ok()
-
-
-@command("replicaof host port", arity=3, flags=_ADMIN, since="5.0.0", group="server")
-def replicaof(call: Call) -> None:
-    """Accept NO ONE: this server follows no other."""
-    _follow(call)
-
-
-@command("slaveof host port", arity=3, flags=_ADMIN, since="1.0.0", group="server")
-def slaveof(call: Call) -> None:
-    """Accept NO ONE, as REPLICAOF does."""
-    _follow(call)
-
-
-@command("role", arity=1, flags=_QUIET | Flag.NO_SCRIPT | Flag.FAST, since="2.8.12", group="server")
-def role(call: Call) -> None:
-    """Reply the part of this server in replication: a master, at offset 0, without replicas."""
-    call.reply.array(3)
-    call.reply.bulk(b"master")
-    call.reply.integer(0)
-    call.reply.array(0)
 
 
 # --- the cluster, which this server is no part of ----------------------------------------------------------------

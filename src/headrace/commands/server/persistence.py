@@ -8,6 +8,10 @@ from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 
 _ADMIN = Flag.ADMIN | Flag.NO_SCRIPT
+_WAITAOF_ON_REPLICA = (
+    b"ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and "
+    b"are not propagated."
+)
 
 
 @command("save", arity=1, flags=_ADMIN | Flag.NO_MULTI, since="1.0.0", group="server")
@@ -62,17 +66,25 @@ def waitaof(call: Call) -> None:
     if replicas < 0:
         raise CommandError(b"ERR value is out of range, must be positive")
     timeout = read_timeout_ms(call, 3)
-    persistence = call.engine.persistence
+    if call.engine.is_replica:
+        raise CommandError(_WAITAOF_ON_REPLICA)
+    persistence, replication = call.engine.persistence, call.engine.replication
     if local and not persistence.appends:
         raise CommandError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-    target = call.client.awaited_position if call.client.retrying else persistence.position
+    client = call.client
+    target = client.awaited_position if client.retrying else persistence.position
+    offset = client.awaited_offset if client.retrying else client.write_offset
     reached = int(persistence.appends and persistence.synced >= target)
-    if (reached < local or replicas) and call.may_block():
-        call.client.awaited_position = target
+    synced = replication.count_synced(offset)
+    if (reached < local or synced < replicas) and call.may_block():
+        client.awaited_position = target
+        client.awaited_offset = offset
         call.block([], DISK, timeout, False, call.argv)
         if not reached:
-            call.engine.waiting.await_disk(call.client, target)
+            call.engine.waiting.await_disk(client, target)
+        if replicas and not client.retrying:
+            replication.request_acknowledgements()
         return
     call.reply.array(2)
     call.reply.integer(reached)
-    call.reply.integer(0)
+    call.reply.integer(synced)
