@@ -133,6 +133,7 @@ SETUP = {
     "set": [["SADD", "k", "1", "2"]],
     "sorted-set": [["ZADD", "k", "1", "1", "2", "2"]],
     "hyperloglog": [["PFADD", "k", "1"]],
+    "geo": [["GEOADD", "k", "1", "1", "1"]],
     "hash": [["HSET", "k", "1", "1"]],
     "headrace": [["XADD", "k", "1-1", "a", "1"]],
     "scripting": [

@@ -106,6 +106,7 @@ def test_random_commands_on_companions_cause_the_events_of_redis(both: tuple[Lis
         *("$sadd", "$srem", "$spop", "$sinterstore", "$sunionstore", "$sdiffstore"),
         *("$zadd", "$zincr", "$zrem", "$zpopmin", "$zpopmax", "$zremrangebyrank", "$zremrangebyscore"),
         *("$zunionstore", "$zinterstore", "$zdiffstore", "$zrangestore"),
+        *("$geosearchstore", "$georadiusstore"),
         *("$hset", "$hdel", "$hincrby", "$hincrbyfloat"),
     }
 

@@ -42,7 +42,9 @@ FAMILIES = (
     b"zrem zremrangebyrank zremrangebyscore zremrangebylex zcard zcount zlexcount zscore zmscore zincrby zrank "
     b"zrevrank zpopmin zpopmax bzpopmin bzpopmax zmpop bzmpop zrandmember zscan zunion zinter zdiff zunionstore "
     b"zinterstore zdiffstore zintercard hset hmset hget hmget hgetall hdel hincrby hincrbyfloat hlen hexists "
-    b"hkeys hvals hsetnx hstrlen hrandfield hscan"
+    b"hkeys hvals hsetnx hstrlen hrandfield hscan "
+    b"geoadd geopos geohash geodist geosearch geosearchstore georadius georadius_ro georadiusbymember "
+    b"georadiusbymember_ro"
 ).split()
 
 

@@ -59,6 +59,8 @@ FLOATS = (
         b"0x.8p1",
     ),
 )
+LATITUDES = (b"38.115556", b"37.502669", b"-85", b"85.05112878", b"0", b"-0.001", b"86")
+UNITS = (b"m", b"km", b"km", b"FT", b"mi", b"inch")
 LEX = (b"-", b"+", b"[a", b"(a", b"[c", b"(c", b"[", b"(", b"[\xff", b"[-", b"-", b"+")
 PATTERNS = (b"*", b"a*", b"?", b"[a-c]", b"[^a]", b"", b"\\", b"*1*")
 JUNK = (
@@ -120,6 +122,7 @@ class CompanionCommands:
             (self._set, self._set, self._get, self._string_many, self._count, self._count, self._bytes, self._bytes),
             (self._bit, self._bit_range, self._bitop, self._bitfield),
             (self._pfadd, self._pfadd, self._pfcount),
+            (self._geoadd, self._geoadd, self._geo_read, self._geosearch, self._geosearch, self._georadius),
             (self._push, self._push, self._push, self._pop, self._list_read, self._list_change, self._list_move),
             (
                 self._sadd,
@@ -147,7 +150,7 @@ class CompanionCommands:
 
     def valid(self) -> Command:
         """Write a command as it should be, in any mixture of cases."""
-        (family,) = self.random.choices(self._families, (5, 3, 2, 5, 5, 9, 5, 2))
+        (family,) = self.random.choices(self._families, (5, 3, 2, 3, 5, 5, 9, 5, 2))
         name, *words = self._pick(family)()
         return [self._pick((name, name, name.lower(), name.title())), *words]
 
@@ -550,6 +553,43 @@ class CompanionCommands:
     def _zset_random(self) -> Command:
         picks = self._picks()
         return [b"ZRANDMEMBER", self._key_of(b"z"), *picks, *(self._maybe(0.4, b"WITHSCORES") if picks else [])]
+
+    # --- places ------------------------------------------------------------------------------------------------
+
+    def _place(self) -> list[bytes]:
+        return [self._pick((b"13.361389", b"15.087269", b"-120.5", b"0", b"181", b"-180")), self._pick(LATITUDES)]
+
+    def _geoadd(self) -> Command:
+        options = self._mixed(self._maybe(0.2, self._pick((b"NX", b"XX"))), self._maybe(0.2, b"CH"))
+        return [b"GEOADD", self._key_of(b"g"), *options, *self._place(), self._element(), *self._place(), b"a"]
+
+    def _geo_read(self) -> Command:
+        name, key = self._pick((b"GEOPOS", b"GEOHASH", b"GEODIST")), self._key_of(b"g")
+        if name == b"GEODIST":
+            return [name, key, self._element(), self._element(), *self._maybe(0.5, self._pick(UNITS))]
+        return [name, key, *self._some(MEMBERS)]
+
+    def _geo_options(self) -> list[bytes]:
+        shown = [self._maybe(0.3, word) for word in (b"WITHDIST", b"WITHHASH", b"WITHCOORD")]
+        any_of = self._maybe(0.2, b"COUNT", self._pick((b"1", b"2", b"0")), b"ANY")
+        return self._mixed(*shown, self._maybe(0.3, self._pick((b"ASC", b"DESC"))), any_of)
+
+    def _geosearch(self) -> Command:
+        length, unit = self._pick((b"0", b"200", b"5000", b"1e4", b"-1", b"x")), self._pick(UNITS)
+        centre = self._pick(([b"FROMMEMBER", self._element()], [b"FROMLONLAT", *self._place()]))
+        area = self._pick(([b"BYRADIUS", length, unit], [b"BYBOX", length, b"900", unit]))
+        if self.random.random() < 0.4:
+            keys = [self._key_of(b"g"), self._key_of(b"g")]
+            return [b"GEOSEARCHSTORE", *keys, *centre, *area, *self._maybe(0.2, b"STOREDIST")]
+        return [b"GEOSEARCH", self._key_of(b"g"), *centre, *area, *self._geo_options()]
+
+    def _georadius(self) -> Command:
+        name = self._pick((b"GEORADIUS", b"GEORADIUSBYMEMBER"))
+        centre = self._place() if name == b"GEORADIUS" else [self._element()]
+        words = [self._key_of(b"g"), *centre, self._pick((b"1", b"200", b"1e4")), self._pick(UNITS)]
+        if self.random.random() < 0.4:
+            return [name, *words, self._pick((b"STORE", b"STOREDIST")), self._key_of(b"g")]
+        return [name + self._pick((b"", b"_RO")), *words, *self._geo_options()]
 
     # --- hashes ------------------------------------------------------------------------------------------------
 

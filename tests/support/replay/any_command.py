@@ -27,6 +27,7 @@ KEYS: Final = {
     "list": (b"l1", b"l2"),
     "set": (b"e1", b"e2"),
     "sorted-set": (b"z1", b"z2"),
+    "geo": (b"g1", b"g2"),
     "hash": (b"h1", b"h2", b"headrace:{s1}:batches"),
 }
 EVERY_KEY: Final = tuple(key for keys in KEYS.values() for key in keys)
@@ -193,6 +194,8 @@ _VALUES: Final[dict[str, Values]] = {
         lambda writer: b"%d" % (writer.now_ms() + writer.random.choice((-5_000, 500, 60_000, 10**8))),
     ),
     "unix-time-seconds": lambda writer: b"%d" % (writer.now_ms() // 1000 + writer.random.choice((-5, 2, 60, 10**5))),
+    **dict.fromkeys(("longitude", "latitude"), _of(b"0", b"13.361389", b"-38.115556", b"85")),
+    **dict.fromkeys(("radius", "width", "height"), _of(b"0", b"200", b"9000")),
     "group": _of(*GROUPS),
     "consumer": _of(*CONSUMERS),
     "producer": _of(b"p", b"p", b"q"),

@@ -28,13 +28,13 @@ _LOOK: Final = Flag.READ | Flag.FAST
 
 
 # Plain numbers: an IntFlag takes a microsecond to be combined, and a ZADD asks for it six times.
-_NX: Final = 1
-_XX: Final = 2
+NX: Final = 1
+XX: Final = 2
 _GT: Final = 4
 _LT: Final = 8
-_CH: Final = 16
+CH: Final = 16
 _INCR: Final = 32
-_OPTIONS: Final = {b"NX": _NX, b"XX": _XX, b"GT": _GT, b"LT": _LT, b"CH": _CH, b"INCR": _INCR}
+_OPTIONS: Final = {b"NX": NX, b"XX": XX, b"GT": _GT, b"LT": _LT, b"CH": CH, b"INCR": _INCR}
 
 
 def _read_options(call: Call) -> tuple[int, int]:
@@ -46,9 +46,9 @@ def _read_options(call: Call) -> tuple[int, int]:
     pairs, odd = divmod(call.argc - at, 2)
     if odd or not pairs:
         raise CommandError(SYNTAX)
-    if options & _NX and options & _XX:
+    if options & NX and options & XX:
         raise CommandError(b"ERR XX and NX options at the same time are not compatible")
-    if (options & (_NX | _GT | _LT)).bit_count() > 1:
+    if (options & (NX | _GT | _LT)).bit_count() > 1:
         raise CommandError(b"ERR GT, LT, and/or NX options at the same time are not compatible")
     if options & _INCR and pairs > 1:
         raise CommandError(b"ERR INCR option supports a single increment-element pair")
@@ -58,8 +58,8 @@ def _read_options(call: Call) -> tuple[int, int]:
 def _new_score(options: int, current: float | None, score: float) -> float | None:
     """Return the score that a member gets, or None where the options leave it as it is."""
     if current is None:
-        return None if options & _XX else score
-    if options & _NX:
+        return None if options & XX else score
+    if options & NX:
         return None
     if options & _INCR:
         score += current
@@ -70,7 +70,7 @@ def _new_score(options: int, current: float | None, score: float) -> float | Non
     return score
 
 
-def _add(call: Call, options: int, pairs: list[tuple[bytes, float]]) -> tuple[int, int, float | None]:
+def add_scored(call: Call, options: int, pairs: list[tuple[bytes, float]]) -> tuple[int, int, float | None]:
     """Give members their scores: how many are new, how many changed, and the last score given."""
     key = call.argv[1]
     held = sorted_set_at(call, key)
@@ -95,11 +95,11 @@ def add_with_options(call: Call, implied: int = 0) -> None:
     options, at = _read_options(call)
     options |= implied
     scores = [read_float(text) for text in call.argv[at::2]]
-    added, updated, given = _add(call, options, list(zip(call.argv[at + 1 :: 2], scores, strict=True)))
+    added, updated, given = add_scored(call, options, list(zip(call.argv[at + 1 :: 2], scores, strict=True)))
     if options & _INCR:
         reply_score(call, given)
     else:
-        call.reply.integer(added + updated if options & _CH else added)
+        call.reply.integer(added + updated if options & CH else added)
 
 
 @command("zincrby key increment member", arity=4, flags=_ADD, keys=FIRST, since="1.2.0", group="sorted-set")

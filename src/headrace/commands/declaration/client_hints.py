@@ -42,6 +42,9 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"evalsha": (_CHANGED_AND_SHOWN,),
     b"exists": (_UNREAD,),
     b"fcall": (_CHANGED_AND_SHOWN,),
+    b"georadius": (_SHOWN, _OVERWRITTEN, _OVERWRITTEN),
+    b"georadiusbymember": (_SHOWN, _OVERWRITTEN, _OVERWRITTEN),
+    b"geosearchstore": (_OVERWRITTEN, _SHOWN),
     b"getdel": (_TAKEN_AND_SHOWN,),
     b"getex": (_CHANGED_AND_SHOWN,),
     b"getset": (_CHANGED_AND_SHOWN,),
@@ -135,6 +138,9 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
 
 # Commands whose keys follow a word: the word, and from where to look for it.
 _KEYWORDS: Final[dict[bytes, tuple[bytes, int]]] = {b"xread": (b"STREAMS", 1), b"xreadgroup": (b"STREAMS", 4)}
+
+# Commands that may have more keys, each behind a word: from where to look for these words.
+_STORE_WORDS: Final[dict[bytes, int]] = {b"georadius": 6, b"georadiusbymember": 5}
 
 # Commands whose keys, or the last of them, follow their number: its place.
 _KEY_NUMBERS: Final[dict[bytes, int]] = {
@@ -278,6 +284,12 @@ def unplaced_keys(command: Command) -> tuple[KeyAccess, ...]:
 def key_word(command: Command) -> tuple[bytes, int] | None:
     """Find the word in front of the keys, and from where to look for it; None where keys have fixed places."""
     return _KEYWORDS.get(command.name)
+
+
+def store_words(command: Command) -> tuple[tuple[bytes, int], ...]:
+    """Find the words behind which a command may have one more key each, and from where to look for them."""
+    start = _STORE_WORDS.get(command.name)
+    return () if start is None else ((b"STORE", start), (b"STOREDIST", start))
 
 
 def key_number(command: Command) -> int | None:

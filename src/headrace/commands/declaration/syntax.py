@@ -4,7 +4,7 @@
 
 A word in capitals, or a sign, is a token that stands for itself; another word is a value. A token takes the value right
 behind it. `[…]` may be left out; `[… ...]` repeats what stands in front of it; `a|b` is one of these words, and a bar
-between spaces parts whole alternatives.
+between spaces parts whole alternatives, of which `<…>` takes one.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-_WORD: Final = re.compile(r"\[|\]|[^\s\[\]]+")
+_WORD: Final = re.compile(r"[\[\]<>]|[^\s\[\]<>]+")
 _TOKEN: Final = re.compile(r"[A-Z][A-Z0-9-]*|[=~*$]")
 
 _SIGNS: Final = {"=": "equal", "~": "approximately", "*": "auto-id", "$": "last-id"}
@@ -27,6 +27,7 @@ _INTEGERS: Final = frozenset(
         "samples", "seconds", "timeout", "ttl",
     }
 )  # fmt: skip
+_DOUBLES: Final = frozenset({"height", "latitude", "longitude", "radius", "width"})
 _TIMES: Final = frozenset({"unix-ms", "unix-time-milliseconds", "unix-time-seconds"})
 
 
@@ -52,12 +53,14 @@ def arguments_of(syntax: str) -> tuple[Argument, ...]:
 def _alternatives(words: Iterator[re.Match[str]]) -> tuple[Argument, ...]:
     """Read up to the closing bracket, or the end: a sequence, or one argument that is one of several sequences."""
     sequences: list[list[Argument]] = [[]]
-    for match in takewhile(lambda match: match[0] != "]", words):
+    for match in takewhile(lambda match: match[0] not in "]>", words):
         word = match[0]
         if word == "|":
             sequences.append([])
         elif word == "[":
             _add_optional(sequences[-1], _alternatives(words))
+        elif word == "<":
+            sequences[-1] += _alternatives(words)
         else:
             _add_word(sequences[-1], word)
     if len(sequences) == 1:
@@ -109,6 +112,8 @@ def _single(word: str) -> Argument:
         return Argument(word, "key")
     if word in _INTEGERS:
         return Argument(word, "integer")
+    if word in _DOUBLES:
+        return Argument(word, "double")
     if word in _TIMES:
         return Argument(word, "unix-time")
     return Argument(word, "pattern" if word == "pattern" else "string")

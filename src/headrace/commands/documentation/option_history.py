@@ -6,6 +6,7 @@ with this by the tests; what came later is from the release notes of Redis.
 
 from typing import Final
 
+_ANY: Final = {"ANY": "6.2.0"}
 _BIT_RANGE: Final = dict.fromkeys(("BYTE", "BIT"), "7.0.0")
 _EXPIRE: Final = dict.fromkeys(("NX", "XX", "GT", "LT"), "7.0.0")
 _FLUSH: Final = {"ASYNC": "4.0.0", "SYNC": "6.2.0"}
@@ -38,6 +39,11 @@ OPTIONS_SINCE: Final[dict[str, dict[str, str]]] = {
     "restore": {"REPLACE": "3.0.0", "ABSTTL": "5.0.0", "IDLETIME": "5.0.0", "FREQ": "5.0.0"},
     "scan": {"TYPE": "6.0.0"},
     "script|flush": dict.fromkeys(("ASYNC", "SYNC"), "6.2.0"),
+    "geoadd": dict.fromkeys(("NX", "XX", "CH"), "6.2.0"),
+    "georadius": _ANY,
+    "georadius_ro": _ANY,
+    "georadiusbymember": _ANY,
+    "georadiusbymember_ro": _ANY,
     "set": {
         **dict.fromkeys(("EX", "PX", "NX", "XX"), "2.6.12"),
         "KEEPTTL": "6.0.0",
@@ -78,10 +84,6 @@ FORMS_SINCE: Final[dict[str, dict[str, str]]] = {
 
 # Commands of redis-server 7.0 that Headrace does not have, by what they are for.
 NOT_HERE: Final[dict[str, str]] = {
-    "places on a map": (
-        "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch "
-        "geosearchstore"
-    ),
     "looking into a HyperLogLog": "pfdebug pfselftest",
     "being a node of a cluster": (
         "asking cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports "

@@ -19,6 +19,7 @@ TITLES: Final = {
     "set": "Sets",
     "sorted-set": "Sorted sets",
     "hash": "Hashes",
+    "geo": "Places on the earth",
     "pubsub": "Publishing and subscribing",
     "transactions": "Transactions",
     "connection": "Connections",

@@ -7,6 +7,7 @@ from headrace.commands.declaration.client_hints import (
     key_access,
     key_number,
     key_word,
+    store_words,
     tips_of,
     unplaced_keys,
 )
@@ -127,11 +128,13 @@ def _reply_words(reply: ReplyWriter, words: list[bytes]) -> None:
 def _reply_key_specs(reply: ReplyWriter, command: Command) -> None:
     """Where keys are found, and how they are treated: one entry for all keys, or one for each and for the rest."""
     unplaced = unplaced_keys(command)
-    accesses = key_access(command)[: 1 if unplaced else None]
+    words_behind = store_words(command)
+    every_access = key_access(command)
+    accesses = every_access[: 1 if unplaced or words_behind else None]
     word = key_word(command)
     numbered = key_number(command)
     first, last, step = command.keys or (0, 0, 0)
-    reply.set(len(accesses) + len(unplaced))
+    reply.set(len(accesses) + len(words_behind) + len(unplaced))
     for i, access in enumerate(accesses):
         is_last = i == len(accesses) - 1
         index = first + i * step
@@ -149,6 +152,13 @@ def _reply_key_specs(reply: ReplyWriter, command: Command) -> None:
         to_last = 0 if not is_last else last - index if last >= 0 else last
         _reply_spec(reply, b"begin_search", b"index", {b"index": index})
         _reply_spec(reply, b"find_keys", b"range", {b"lastkey": to_last, b"keystep": step, b"limit": 0})
+
+    for access, (keyword, start) in zip(every_access[1:], words_behind, strict=False):
+        reply.map(3)
+        reply.bulk(b"flags")
+        _reply_words(reply, [flag.encode() for flag in access])
+        _reply_spec(reply, b"begin_search", b"keyword", {b"keyword": keyword, b"startfrom": start})
+        _reply_spec(reply, b"find_keys", b"range", {b"lastkey": 0, b"keystep": 1, b"limit": 0})
 
     for access in unplaced:
         reply.map(3)

@@ -18,6 +18,7 @@ _FLAG_CATEGORY: Final = (
 _GROUP_CATEGORY: Final = {
     "bitmap": "bitmap",
     "connection": "connection",
+    "geo": "geo",
     "generic": "keyspace",
     "hash": "hash",
     "headrace": "stream",

@@ -14,8 +14,9 @@ _ALWAYS_SHOWN = "KEm"           # the others are not beside an A: Redis prints K
 
 # Commands that write, and yet read a key that they do not find; and those that read, and yet do not mind.
 READERS = frozenset((
-    b"bitop", b"getdel", b"getex", b"getset", b"pfmerge", b"sdiffstore", b"sinterstore", b"sunionstore", b"xack",
-    b"xackdel", b"xautoclaim", b"xclaim", b"xreadgroup", b"zdiffstore", b"zinterstore", b"zrangestore", b"zunionstore",
+    b"bitop", b"georadius", b"georadiusbymember", b"geosearchstore", b"getdel", b"getex", b"getset", b"pfmerge",
+    b"sdiffstore", b"sinterstore", b"sunionstore", b"xack", b"xackdel", b"xautoclaim", b"xclaim", b"xreadgroup",
+    b"zdiffstore", b"zinterstore", b"zrangestore", b"zunionstore",
 ))
 NO_READERS = frozenset((
     b"keys", b"memory|usage", b"object|encoding", b"object|freq", b"object|idletime", b"object|refcount", b"randomkey",
