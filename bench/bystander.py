@@ -1,9 +1,9 @@
-"""How long somebody else waits for the server while Spark works: a bystander's XADD, again and again.
+"""How long another client waits for the server while Spark works: a bystander's XADD, again and again.
 
     together    server, bystander and Spark share all cores
     apart       server and bystander have a core of their own: what they wait for is the server, not a processor
 
-The bystander is a process of its own, which does nothing but ask and wait, so that no other thread of it is waited for.
+The bystander is a process of its own, which does nothing but ask and wait, so that no other thread delays it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Below which ratio to redis-server a workload may not fall: what `make bench-quick` holds a change to.
 
-A floor is what quiet runs have always reached, rounded down. A run is below it when its ratio is smaller than the floor
-by more than the tolerance, and is so again when it is measured once more. Where other work had the cores meanwhile, the
-clock says little, and a ratio of the servers' own processor time that reaches the floor is enough.
+A floor is the ratio that quiet runs have always reached, rounded down. A run is below it when its ratio is smaller than
+the floor by more than the tolerance, twice in a row. When other processes used the cores meanwhile, the clock says
+little: then it is enough that the ratio of the servers' processor time reaches the floor.
 """
 
 from __future__ import annotations

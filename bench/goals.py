@@ -1,6 +1,6 @@
-"""What is to be reached, against redis-server in the same run.
+"""The goals, against redis-server in the same run.
 
-A goal names a finding and how many times as good Headrace has to be; of memory, how large a share it may take at most.
+A goal names a finding and how many times as good Headrace has to be; for memory, how large a share it may take.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from headrace.measuring.targets import HEADRACE, REDIS
 
 @dataclass(frozen=True)
 class Goal:
-    """One promise: at least so many times as good, or, of bytes, at most such a share."""
+    """One promise: at least so many times as good or, for memory, at most such a share."""
 
     workload: str
     figure: float
     theirs: str = REDIS
 
     def met(self, finding: Finding) -> bool | None:
-        """Tell whether it was reached; None where there was nobody to compare with."""
+        """Whether it was reached; None where the other server was not measured."""
         reached = self.reached(finding)
         if reached is None:
             return None

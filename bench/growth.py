@@ -1,7 +1,7 @@
 """Whether an operation costs the same in a long stream as in a short one: 10^4 to 10^7 messages.
 
 The figure is the processor time of the server for a request, which other work on the machine disturbs least. Requests
-go to places all over the stream; what changes a stream works on a copy of it.
+go to places all over the stream; an operation that changes a stream works on a copy of it.
 """
 
 from __future__ import annotations

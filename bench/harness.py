@@ -4,8 +4,8 @@
 
 Each measurement runs in a process of its own, one at a time. It starts with an untouched heap, so that the growth of
 its resident memory is what the measured thing costs, and the progress display, which belongs to the parent, takes no
-time from it. The clock is the process' own, so that neighbours on a shared machine cost less of the truth. The garbage
-collector stays on, as it is where Headrace is used.
+time from it. Processor time is measured, so that other work on a shared machine disturbs less. The garbage collector
+stays on, as it is where Headrace is used.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def fresh(measure: Callable[..., Result], *arguments: object) -> Result:
 def seconds(work: Callable[..., object], *arguments: object) -> float:
     """Time one call: processor seconds, which are those of the clock where nothing else wants the core.
 
-    Garbage of whatever came before is not its business.
+    The garbage of earlier work is collected before.
     """
     gc.collect()
     start = time.process_time()
@@ -83,7 +83,7 @@ def resident_bytes(pid: int | str = "self") -> int:
 
 
 def settled_resident_bytes() -> int:
-    """Read this process' memory after giving back what it has freed, which would hide as much of what comes next."""
+    """Read this process's memory after giving back what it has freed, which would hide growth that comes next."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return resident_bytes()

@@ -39,7 +39,7 @@ def distinct_keys(kind: str, count: int) -> list[bytes]:
 
 
 def equal_objects(keys: list[bytes]) -> list[bytes]:
-    """Copy keys, as they come from a socket: nobody finds one by its address, or by a hash computed before."""
+    """Copy keys, as they come from a socket, so that none is found by its address or by a hash computed before."""
     return [bytes(bytearray(key)) for key in keys]
 
 

@@ -1,4 +1,4 @@
-"""`make bench-quick`: one line a workload, in under two minutes; exits with 1 where a ratio is below its floor.
+"""`make bench-quick`: one line a workload, in under two minutes; exits with status 1 where a ratio is below its floor.
 
 A workload below its floor is measured again, longer, before it counts: on a machine with other work, once is no proof.
 """
@@ -79,7 +79,7 @@ def _in_process(port: int, rounds: int) -> Measurement:
 
 
 def measurements(stack: ExitStack, messages: int, rounds: int) -> Iterator[tuple[str, Measurement]]:
-    """Everything that is measured, with whom Headrace is compared."""
+    """Everything that is measured, with the servers that Headrace is compared with."""
     with ExitStack() as memory:
         targets = [memory.enter_context(private_headrace()), memory.enter_context(private_redis())]
         for workload in in_memory(Streams(messages)):

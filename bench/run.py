@@ -2,7 +2,7 @@
 
     section ──► Run.compare(workload) ──► a line on the screen ──► build/bench/<section>.json ──► the page
 
-How long rounds are and how many there are is the run's business, so that a test can run the whole in seconds.
+The run decides how long rounds are and how many there are, so that a test can run a whole section in seconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Run:
         self.started = time.monotonic()
         self.when = time.strftime("%Y-%m-%d", time.gmtime())
         self.machine = machine()
-        # Its thread would take time from what is measured, so that it only ever shows the last thing said.
+        # It is redrawn once a second at most, because its thread takes processor time from what is measured.
         self._status = Status("", console=self.console, refresh_per_second=1)
 
     def told(self, what: str) -> None:

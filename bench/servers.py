@@ -13,7 +13,7 @@ ALONE = "There is no redis-server here, so that Headrace is measured alone; apt-
 
 @contextmanager
 def servers(run: Run, settings: tuple[str, ...] = IN_MEMORY) -> Iterator[list[Target]]:
-    """Start both with the same settings; say so where there is nobody to compare with."""
+    """Start both with the same settings; print a sentence where there is no redis-server."""
     with ExitStack() as stack:
         targets = [stack.enter_context(private_headrace(settings))]
         if redis_command() is None:

@@ -159,7 +159,7 @@ def to_nowhere(frame: DataFrame) -> None:
 
 
 def processor_seconds() -> float:
-    """Return what all processes below this one have spent, and those that they waited for: Spark's and the server."""
+    """Return the processor time of all processes below this one, ended children included: Spark's and the server's."""
     ticks = 0
     for pid in processes_below(os.getpid()):
         with suppress(OSError):

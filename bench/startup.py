@@ -75,7 +75,7 @@ def _started(run: Run, commands: dict[str, list[str]], places: dict[str, str], m
 
 
 def _start(who: str, command: list[str], place: str) -> float:
-    """Time one start, in milliseconds; then end the server without a chance to tidy up."""
+    """Time one start, in milliseconds; then kill the server."""
     port = free_port()
     began = time.perf_counter()
     process = subprocess.Popen([*command, "--port", str(port), "--dir", place, *SETTINGS], stdout=subprocess.DEVNULL)

@@ -22,12 +22,12 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
 
 
 def others(findings: Sequence[Finding]) -> list[str]:
-    """Whom Headrace is compared with, in the order of their appearance."""
+    """The other servers, in the order in which they appear."""
     return [who for who in dict.fromkeys(who for finding in findings for who in finding.rounds) if who != HEADRACE]
 
 
 def ratio_table(findings: Sequence[Finding]) -> str:
-    """Tell how many times as good Headrace is, of bytes which share it takes."""
+    """Show how many times as good Headrace is; for memory, which share it takes."""
     theirs = others(findings)
     goals = any(finding.workload in BY_WORKLOAD for finding in findings)
     costs = any(finding.processor_ratio(HEADRACE, who) for finding in findings for who in theirs)
@@ -61,7 +61,7 @@ def _ratio_cells(finding: Finding, ratio: Ratio | None) -> list[str]:
 
 
 def goal_cell(finding: Finding, goal: Goal | None) -> str:
-    """Tell the goal of a finding, and whether it was reached."""
+    """Show the goal of a finding, and whether it was reached."""
     if goal is None:
         return ""
     met = goal.met(finding)
@@ -70,7 +70,7 @@ def goal_cell(finding: Finding, goal: Goal | None) -> str:
 
 
 def figure_table(findings: Sequence[Finding]) -> str:
-    """Tell medians, each with the percentage between its slowest and its fastest round."""
+    """Show medians, each with the percentage between its slowest and its fastest round."""
     names = [HEADRACE, *others(findings)]
     rows = []
     for finding in findings:
@@ -94,7 +94,7 @@ def plain_table(rows: Sequence[Row]) -> str:
 
 
 def growth_table(findings: Sequence[Finding]) -> str:
-    """Tell the cost of each operation at each size, and how much more the longest takes than the shortest."""
+    """Show the cost of each operation at each size, and how much more the longest takes than the shortest."""
     sizes = sorted({finding.at for finding in findings if finding.at is not None})
     header = ["µs of the server's processor", "server", *(f"{size:,.0f}" for size in sizes), "longest : shortest"]
     rows = []

@@ -3,8 +3,8 @@
     bytes a key     the growth of resident memory; the keys themselves, of 10 bytes, are in it
     copied          rdb_last_cow_size: the memory that the child wrote to, and so no longer shares with the server
 
-Nobody writes while a snapshot is written, so what is copied is what its child does by itself: in Python, to look at an
-object is to count a reference to it. Small values have five elements, large ones a hundred thousand.
+No client writes while a snapshot is written, so that its child alone causes the copies: in Python, looking at an object
+changes the count of its references. Small values have five elements, large ones a hundred thousand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`convert`: everything arrives, a real redis-server reads it, and what cannot be carried over is told."""
+"""`convert`: everything arrives, a real redis-server reads it, and the command says what it cannot carry over."""
 
 import shutil
 import signal

@@ -64,7 +64,7 @@ def run(host: SparkHost, words: list[str], client: redis.Redis, directory: Path)
 
 
 def run_until_committed(words: list[str], client: redis.Redis, directory: Path) -> None:
-    """Run what goes on for ever, until it has done something, and press Ctrl-C."""
+    """Run a command that never ends by itself until it has done something, and press Ctrl-C."""
     job = subprocess.Popen(
         [*COMMAND, *words], cwd=directory, env=environment(client), stderr=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""Commands whose output nobody takes: the reader has left, the device is full, or standard output was never open."""
+"""Commands whose output nobody reads: the reader has left, the device is full, or standard output was never open."""
 
 import os
 import shlex

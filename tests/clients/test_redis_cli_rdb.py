@@ -1,4 +1,4 @@
-"""`redis-cli --rdb`: a snapshot over a connection, whoever writes, leaves or does not read meanwhile."""
+"""`redis-cli --rdb`: a snapshot over a connection, while other clients write and others leave or do not read."""
 
 import os
 import resource

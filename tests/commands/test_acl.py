@@ -1,4 +1,4 @@
-"""Without permission nothing can be read, written or observed; who was refused is logged, and who guesses waits."""
+"""Without permission nothing can be read, written or observed; refusals are logged, and clients that guess wait."""
 
 import pytest
 

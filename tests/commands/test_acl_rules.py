@@ -1,7 +1,7 @@
 """ACL rules: random ones are accepted, printed and enforced as by redis-server 7.0.15.
 
-Since 7.2 rules about commands are printed as they were given, and 7.0 prints what they come to: so those are compared
-by what they allow, and ours, given to 7.0, have to allow the same.
+Since 7.2, rules about commands are printed as they were given; 7.0 prints them in a reduced form. These rules are
+therefore compared by what they allow: a redis-server 7.0 that is given our rules must allow the same.
 """
 
 import random

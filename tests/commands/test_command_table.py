@@ -1,4 +1,4 @@
-"""COMMAND tells of each command what Redis tells, and its documentation is the one that the sources have."""
+"""COMMAND says the same of each command as Redis does, and its documentation is that of the sources."""
 
 import os
 import pty

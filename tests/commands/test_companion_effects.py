@@ -1,7 +1,7 @@
 """What commands on strings, lists, sets, sorted sets and hashes hand over to be repeated.
 
-It is what redis-server 7.0.15 propagates, as many changes as that counts, and repeated in a second engine it ends with
-the same data, whatever chance chose and whoever waited. And who watches a key learns of every change to it.
+They are what redis-server 7.0.15 propagates, and as many changes as it counts. Repeated in a second engine, they give
+the same data, whatever chance chose and whichever client waited. A client that watches a key learns of every change.
 """
 
 import copy
@@ -31,7 +31,7 @@ def write(writer: CompanionCommands, chance: random.Random) -> Command:
 
 
 def in_transaction(command: Command) -> list[Command]:
-    """What may wait is asked inside a transaction, where nothing does."""
+    """Send commands that may wait inside a transaction, where no command waits."""
     return [[b"MULTI"], command, [b"EXEC"]] if command[0].lower() in WAITING else [command]
 
 

@@ -1,7 +1,7 @@
-"""Of every command: no key is touched that the rules of a user are not asked about.
+"""No command touches a key unless the rules of the user were checked for that key.
 
-What a command touched is seen from outside of it: the keys of its effects, the keys whose last access is now, and the
-keys that it looked for in vain, by the events that say so.
+Which keys a command touched is seen from outside: the keys of its effects, the keys whose last access is now, and the
+keys that it did not find, for which there are events.
 """
 
 import gzip
@@ -52,7 +52,7 @@ OWN_REQUESTS = [
     "XREADGROUP GROUP g c STREAMS s >",
     "XREAD STREAMS s t 0 0",
 ]
-# These are about the whole keyspace, which is not for rules about keys, or run what is checked on its own.
+# These are about the whole keyspace, to which rules about keys do not apply, or run commands that are checked then.
 WHOLE = {b"flushall", b"flushdb", b"swapdb", b"exec", b"debug", b"keys", b"scan", b"randomkey", b"dbsize"}
 
 

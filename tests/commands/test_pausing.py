@@ -90,7 +90,7 @@ def test_a_key_that_expires_after_it_was_watched_aborts() -> None:
 def test_a_key_that_expires_during_a_pause_is_watched_as_in_redis(
     headrace_server: redis.Redis, redis_server: redis.Redis, watched_first: bool
 ) -> None:
-    """Nothing expires while writes pause, but its time comes: for who watched before, that is a change."""
+    """No key expires while writes pause, but its time comes: a client that watched it before sees a change."""
     answers = []
     for server in (headrace_server, redis_server):
         with RawClient.of(server) as client, RawClient.of(server) as steering:

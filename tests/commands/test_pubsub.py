@@ -14,7 +14,7 @@ PATTERNS = ["*", "a*", "?", "[ab]", "nothing", "**"]
 
 
 class Conversation:
-    """Several connections to each of two servers, which are told the same and have to answer the same."""
+    """Several connections to each of two servers, which get the same requests and have to answer the same."""
 
     def __init__(self, ours: redis.Redis, theirs: redis.Redis, protocol: int) -> None:
         self.pairs = [(RawClient.of(ours, protocol), RawClient.of(theirs, protocol)) for _ in range(4)]
@@ -95,7 +95,7 @@ def test_random_conversations_are_those_of_redis(
 
     try:
         for _ in range(60):
-            # The third only publishes: who listens in RESP2 may not, and in RESP3 7.0 sends messages before the reply.
+            # The third only publishes: subscribers may not in RESP2, and in RESP3 7.0 sends messages before the reply.
             talk.say(2, *publication())
             talk.say(rng.choice([0, 1]), *request())
         talk.hear()

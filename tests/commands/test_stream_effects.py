@@ -289,7 +289,7 @@ def test_a_group_read_that_finds_nothing_hands_over_a_new_consumer_once(session:
 
 
 def test_reading_again_what_is_pending_hands_over_that_it_was_delivered_once_more(session: StreamSession) -> None:
-    """Redis keeps that to itself, so that after a restart an entry has been delivered less often than it was."""
+    """Redis does not propagate that, so that after a restart its delivery count is too low."""
     session.ask("XREADGROUP GROUP g alice COUNT 2 STREAMS s >")
     session.effects()
     session.wait_ms(5)
@@ -336,7 +336,7 @@ def test_a_claim_that_only_moves_the_group_hands_over_its_position(session: Stre
 
 
 def test_claims_that_find_nothing_hand_over_a_new_consumer_once(session: StreamSession) -> None:
-    """Redis makes it, and does not tell: after a restart it was not there."""
+    """Redis makes the consumer, but does not propagate it: after a restart it was not there."""
     for expected in ([*new_consumer("alice"), *new_consumer("carol")], []):
         session.ask("XCLAIM s g alice 0 1-0")
         session.ask("XAUTOCLAIM s g carol 0 0")
@@ -415,7 +415,7 @@ class History:
 
 
 def facts(session: StreamSession, key: str) -> object:
-    """Return what must be the same: all that XINFO says, but for when consumers last asked, maybe in vain."""
+    """Return what must be the same: everything that XINFO says, except when consumers last asked."""
     info = session.info(f"XINFO STREAM {key} FULL COUNT 0")
     if isinstance(info, dict):
         for group in info["groups"]:

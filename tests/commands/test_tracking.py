@@ -9,7 +9,7 @@ from redis.cache import CacheConfig
 from support.patience import await_that
 from support.raw_client import RawClient, port_of
 
-# Each step is who sends what: r reads and is tracked, w writes, o is another connection that may be told instead.
+# Each step is a connection and its request: r reads and is tracked, w writes, o may get the messages for another.
 Step = tuple[str, str]
 SESSIONS: dict[str, list[Step]] = {
     "a key that was read": [

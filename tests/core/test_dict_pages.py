@@ -1,4 +1,4 @@
-"""Pages of a dictionary's keys: whatever happens between them, nobody who was there all the time is left out."""
+"""Pages of a dictionary's keys: whatever happens between them, no key is left out that was there all the time."""
 
 from itertools import chain
 

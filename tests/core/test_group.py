@@ -192,7 +192,7 @@ def test_stale_records_come_released_first_then_by_time_with_what_they_were_befo
 
 
 def test_a_record_that_is_claimed_is_not_met_again_where_the_clock_was_set_back() -> None:
-    """Regression: where a later time ended the list, the walk came back to what it had just claimed, for ever."""
+    """Regression: where the list ended with a later time, the walk met its own claims again, for ever."""
     group = stream_to(3).create_group(b"g")
     for now in (5, 10, 100):
         group.read_new(b"a", now, 1)
@@ -420,7 +420,7 @@ def test_a_group_held_after_its_destruction_still_answers() -> None:
     ],
 )
 def test_an_argument_out_of_range_changes_nothing(call: Callable[[Group], object]) -> None:
-    """Regression: the consumer had been made, or seen, before the other arguments were looked at."""
+    """Regression: the consumer was made, or its seen time set, before the other arguments were checked."""
     stream = stream_to(3)
     group = stream.create_group(b"g")
     group.read_new(b"a", 1, 2)

@@ -142,7 +142,7 @@ def test_bytes_that_are_no_payload_are_refused(payload: bytes) -> None:
         Packed(payload)
 
 
-def test_a_node_with_a_grave_is_refused() -> None:
+def test_a_node_with_a_tombstone_is_refused() -> None:
     stream = small_stream(3)
     stream.delete(["2-0"])
     ((master, listpack),) = stream.nodes()

@@ -198,7 +198,7 @@ def test_groups_that_refer_to_an_id_are_named_whether_or_not_it_exists() -> None
 
 
 def test_the_last_id_can_go_back_before_tombstones_wherever_they_lie() -> None:
-    """Regression: in one node they hid what came after them, so that it was refused; in another it was not."""
+    """Regression: in the same node, tombstones made the stream refuse an ID; in another node they did not."""
     for entries_in_node in (1, 2, 3, 100):
         stream = Stream(NodeLimits(max_entries=entries_in_node))
         for id in ("1-0", "2-0", "3-0", "4-0"):

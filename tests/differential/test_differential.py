@@ -3,7 +3,7 @@
     HEADRACE_SEED=n      run only the episode of that seed; a failure prints its seed, step and last commands
     HEADRACE_LONG=1      millions of commands, of seeds never used before
 
-An episode begins with nothing and is its seed. Several clients take turns, in RESP2 and RESP3, in and out of
+An episode begins with no data and follows from its seed. Several clients take turns, in RESP2 and RESP3, in and out of
 transactions. Replies that are not equal byte for byte must be so by a rule of `version_rules.py`.
 """
 

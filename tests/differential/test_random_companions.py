@@ -3,8 +3,8 @@
     HEADRACE_SEED=n      run only the episode of that seed; a failure prints its seed, step and last commands
     HEADRACE_LONG=1      millions of commands, of seeds never used before
 
-An episode begins with nothing and is its seed. Replies are equal to the byte, but for what `alike` names: orders that
-are nobody's business, digits of doubles that 7.2 stopped to print, and chance.
+An episode begins with no data and follows from its seed. Replies are equal to the byte, except for what `alike` names:
+unordered replies, digits of doubles that 7.2 no longer prints, and chance.
 """
 
 from contextlib import ExitStack

@@ -3,9 +3,9 @@
     HEADRACE_SEED=n      run only the program of that seed
     HEADRACE_LONG=1      many more
 
-Other than in `test_random_scripts`, the scripts themselves are random: what they give to commands (numbers of every
-kind, what is no word at all), where they call them from (functions, coroutines, protected calls, in the last position,
-where Lua forgets the caller), what they do with errors, and which parts of replies they return.
+In `test_random_scripts` the commands are random; here the scripts are: which arguments they give to commands (numbers
+of every kind, values that are no words), where they call them (functions, coroutines, protected calls, tail calls, for
+which Lua forgets the caller), what they do with errors, and which parts of replies they return.
 """
 
 import random

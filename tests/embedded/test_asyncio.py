@@ -1,4 +1,4 @@
-"""Coroutines: what waits has a twin that does not keep the event loop from its other work."""
+"""Coroutines: each method that waits has a variant that does not block the event loop."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A database that is closed gives back what it held, at once: a program may open thousands, and collect no garbage."""
+"""A closed database frees its memory at once: a program may open thousands, without a garbage collection."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def growth(tmp_path: Path, size: int, times: int, *, on_disk: bool) -> int:
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_closed_database_gives_its_data_back_without_a_garbage_collection(tmp_path: Path, on_disk: bool) -> None:
-    # 40 times 4 MB, and a Lua or two each time; what is left of an engine without its data is no matter.
+    # 40 times 4 MB, and a Lua or two each time; an engine without its data takes little.
     assert growth(tmp_path, 2_000_000, 40, on_disk=on_disk) < 40_000_000
 
 

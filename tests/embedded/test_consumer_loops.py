@@ -1,7 +1,7 @@
 """Consumers' loops over queues that run empty: what came before is acknowledged, what comes later is handled.
 
-The loop acknowledges a message and waits for the next in one step. That step has two replies, and between them may lie
-an hour.
+The loop acknowledges a message and waits for the next in one step. That step has two replies, and an hour may pass
+between them.
 """
 
 import asyncio

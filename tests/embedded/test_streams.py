@@ -339,7 +339,7 @@ def test_pandas_gets_a_frame(db: Database) -> None:
 
 
 def test_who_monitors_sees_the_words_of_what_is_added(db: Database) -> None:
-    """The words were made up: MONITOR showed an XADD of two empty texts."""
+    """Regression: MONITOR showed an XADD of two empty texts."""
     with db.redis(decode_responses=True) as client, client.monitor() as monitor:
         db.stream("jobs").add({"to": "ann"})
         db.stream("jobs").add_many([{"to": "bob"}, {"to": "eve"}])

@@ -1,4 +1,4 @@
-"""Somebody sets the machine's clock, back or ahead, for a moment or for good: nothing that waits notices.
+"""Somebody sets the machine's clock, back or ahead, for a moment or for good: it changes no wait.
 
 Unix time is in the data (IDs, delivery times, when keys expire) and follows the clock; waits, pauses, ages and rates
 are measured by a clock that nobody sets.

@@ -1,4 +1,4 @@
-"""The heap of timers against a plain list, and that whoever leaves the waiting room leaves nothing in it."""
+"""The heap of timers against a plain list; and a client that leaves the waiting room leaves nothing in it."""
 
 import gc
 import random

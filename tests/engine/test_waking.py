@@ -1,4 +1,4 @@
-"""Who is answered first when a write wakes readers, and who is asked when the disk has more."""
+"""Which client is answered first when a write wakes readers, and which are checked when the disk has more."""
 
 from collections.abc import Iterator
 
@@ -64,7 +64,7 @@ class DiskAt(Persistence):
 
 
 class NeverWalked(dict[Client, None]):
-    """The clients that wait, where to ask all of them is the mistake."""
+    """A collection of waiting clients that fails when somebody walks over all of them."""
 
     def __iter__(self) -> Iterator[Client]:
         raise AssertionError("every blocked client was asked")

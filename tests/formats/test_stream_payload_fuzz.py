@@ -544,7 +544,7 @@ def test_every_truncation_and_every_surplus_is_refused(samples: list[Sample]) ->
 
 
 def test_claiming_the_stale_ends_where_another_record_lies_in_the_future() -> None:
-    """Was a loop without end: what is claimed goes before that record, where the walk met it again and again."""
+    """Regression: a loop without end. A claimed record goes before that one, where the walk met it again and again."""
     stream = Stream()
     for _ in range(3):
         stream.append((b"f", b"v"), b"*", NOW)
@@ -563,7 +563,7 @@ def test_claiming_the_stale_ends_where_another_record_lies_in_the_future() -> No
 
 @pytest.mark.parametrize("number", [2**31, 2**32, 2**40, 2**60, 2**63, TOP])
 def test_no_declared_size_is_believed(samples: list[Sample], number: int) -> None:
-    """Each length of a payload in turn says that an enormous lot follows: refused at once, or it was no size."""
+    """Each length of a payload in turn promises an enormous amount: it is refused at once, or it was no size."""
     writer = RdbWriter()
     writer.length(number)
     for sample in samples[-33:-2:5]:

@@ -63,7 +63,7 @@ def test_two_workers_of_a_group_share_the_jobs(server: ServerProcess, streams: r
         publish(server, "jobs", range(100))
         await_members(streams, "done", {str(number) for number in range(100)})
         await_that(lambda: streams.xpending("jobs", "workers")["pending"] == 0, "every job is acknowledged")
-        # Who took many jobs at once may be thought dead before the last of them: some are done twice, none never.
+        # A worker that took many jobs at once may be thought dead before the last: jobs are done once or twice.
         assert streams.xlen("results") >= 100
 
 

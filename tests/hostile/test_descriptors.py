@@ -1,4 +1,4 @@
-"""Descriptors and processes used up: what the server needs for itself it has, or it says in words what is missing."""
+"""Descriptors and processes used up: the server has those that it needs itself, or it says what is missing."""
 
 import os
 import shutil

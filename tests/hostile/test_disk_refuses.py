@@ -129,7 +129,7 @@ def refusing(request: pytest.FixtureRequest) -> Iterator[Refusing]:
 
 @pytest.mark.parametrize("refusing", ["sync"], indirect=True)
 def test_a_key_that_expires_while_the_journal_is_mended_stays_expired(refusing: Refusing) -> None:
-    """Else the next write to it, which was acknowledged, is repeated onto the value that had expired."""
+    """Otherwise the next write to it, which was acknowledged, is repeated on the value that had expired."""
     refusing.run("SET", "k", "old", "PX", "1000")
     refusing.refuse(EIO)
     refusing.run("XADD", "s", "*", "f", "v")

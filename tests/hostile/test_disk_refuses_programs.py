@@ -1,7 +1,7 @@
 """Whole programs, in process and on a server, on a real disk that refuses at any operation, or is full.
 
-Nothing that was acknowledged is lost, who is refused is told why, and everything is accepted again when the disk does.
-See refused_program. HEADRACE_LONG=1 refuses every operation, in every way.
+Nothing that was acknowledged is lost, every refusal names its reason, and everything is accepted again when the disk
+works again. See refused_program. HEADRACE_LONG=1 refuses every operation, in every way.
 """
 
 import os

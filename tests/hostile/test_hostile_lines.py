@@ -1,4 +1,4 @@
-"""Append-only files with lines that no server writes there: whoever reads them names the line, and does not run it."""
+"""Append-only files with lines that no server writes there: each reader names the line, and does not run it."""
 
 from pathlib import Path
 

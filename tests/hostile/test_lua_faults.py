@@ -1,7 +1,7 @@
 """Every known fault of Lua 5.1 and of Redis's scripting, by name: the server answers, lives, and answers what follows.
 
-The Lua that runs scripts is 5.1.5, as lupa ships it. Where its C code is at fault the sandbox bounds the function;
-where a fault was in a library of Redis's (struct, cjson, cmsgpack, bit), ours is another one, and is tried the same.
+The Lua that runs scripts is 5.1.5, as lupa ships it. Where its C code has a fault, the sandbox limits the function.
+Where a library of Redis's had a fault (struct, cjson, cmsgpack, bit), our own library gets the same test.
 """
 
 import os

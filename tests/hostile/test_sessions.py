@@ -1,8 +1,8 @@
 """Whole sessions, mutated: connections that come, block, queue, subscribe, run scripts, stop in the middle and leave.
 
-A server keeps its data, is killed and stopped and started again. Through all of it, it answers others; its log holds no
-error of ours; what it loads is what it had: every key, group and library before a stop, or a kill when all was
-acknowledged, equals that after the start; and its memory stays within limits.
+The server is killed, stopped and started again on the same directory. All the time it answers other clients, its log
+holds no error of ours, and its memory stays within limits. After each start it has what it had: every key, group and
+library is the same as before the stop, or before a kill at a moment when everything was acknowledged.
 
     HEADRACE_LONG=1      an hour, of seeds never used before
     HEADRACE_SEED=n      the session of that seed, though not its timing
@@ -189,7 +189,7 @@ class Session:
         self._start()
 
     def _end_and_compare(self, number: signal.Signals) -> None:
-        """Let nobody change anything, note what there is, end the server, start it again, and find the same."""
+        """Wait until no client changes anything, note the data, end the server, start it again, and compare."""
         for connection in self._connections:
             connection.close()
         self._connections = []

@@ -1,4 +1,4 @@
-"""What a stranger may send before it logs in: the server's memory does not follow, and everybody else is served."""
+"""What a stranger may send before it logs in: the server's memory does not grow with it, and all others are served."""
 
 import socket
 import time

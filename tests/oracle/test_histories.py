@@ -237,7 +237,7 @@ def both(server: Server, *lines: bytes) -> tuple[StreamFace, list[Any], list[Any
     return face, [server.execute(command) for command in commands], [face.execute(command, 1) for command in commands]
 
 
-def test_a_node_whose_last_entry_is_trimmed_before_a_grave_is_dropped_here_and_stays_in_7_0(server: Server) -> None:
+def test_a_node_whose_last_entry_is_trimmed_before_a_tombstone_is_dropped_here_and_stays_in_7_0(server: Server) -> None:
     face, theirs, ours = both(
         server, b"XADD $KEY 1-0 f v", b"XADD $KEY 2-0 f v", b"XADD $KEY 3-0 f v", b"XDEL $KEY 3-0"
     )
@@ -265,8 +265,8 @@ def test_xsetid_below_a_deleted_id_is_refused_here_and_taken_by_7_0(server: Serv
     assert restored.append([b"f", b"v"], b"2-1") in restored
 
 
-def test_xsetid_below_a_grave_is_taken_where_max_deleted_id_was_lowered_by_hand() -> None:
-    """An entry appended behind a grave with a greater ID was listed by range, but not found by get or delete."""
+def test_xsetid_below_a_tombstone_is_taken_where_max_deleted_id_was_lowered_by_hand() -> None:
+    """Regression: an entry behind a tombstone with a greater ID was listed by range, but not found by get or delete."""
     stream = Stream()
     for ms in (1, 2, 3):
         stream.append([b"f", b"v"], StreamID(ms))

@@ -86,7 +86,7 @@ def test_a_run_that_goes_on_trims_behind_itself_and_nothing_that_is_not_archived
     with pytest.raises(KeyboardInterrupt):
         archive_streams(spark, "s,kept", lake, url=url, continuous=True, trim="settled", watch=watch)
     assert spark.streams.active == []
-    # What a batch archived goes when it counts, and sometimes with it the next one, which counts by then.
+    # The entries of a batch are trimmed when it counts, sometimes with those of the next batch, which counts by then.
     assert lengths[0] == 100
     assert {*lengths[1:], rest := headrace_server.xlen("s")} <= {0, 20}
     assert [id for id, _ in headrace_server.xrange("kept", count=1)] == [b"%d-0" % (FIRST_MS + 4)]

@@ -40,7 +40,7 @@ def drain(parser: RequestParser) -> Iterator[list[bytes]]:
 
 
 def drain_keeping_none(parser: RequestParser) -> Iterator[list[bytes]]:
-    """As a connection does it: a request is forgotten before the next is asked for, which may be written over it."""
+    """Take requests as a connection does: each is dropped before the next, which may be written over it."""
     while (request := parser.next()) is not None:
         shown = list(request)
         del request

@@ -83,19 +83,19 @@ def test_group_readers_are_served_first_come_first(
 
 def test_a_transaction_wakes_readers_once_with_all_of_it(headrace_server: redis.Redis, waiter: Waiter) -> None:
     waiter.block("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-    with headrace_server.pipeline(transaction=True) as batch:
-        batch.xadd("s", {"f": "1"}, "1-0")
-        batch.xadd("s", {"f": "2"}, "2-0")
-        batch.execute()
+    with headrace_server.pipeline(transaction=True) as pipe:
+        pipe.xadd("s", {"f": "1"}, "1-0")
+        pipe.xadd("s", {"f": "2"}, "2-0")
+        pipe.execute()
     assert waiter.reply() == served(entry("1-0", "1"), entry("2-0", "2"))
 
 
 def test_what_a_transaction_adds_and_removes_wakes_nobody(headrace_server: redis.Redis, waiter: Waiter) -> None:
     waiter.block("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-    with headrace_server.pipeline(transaction=True) as batch:
-        batch.xadd("s", {"f": "1"}, "1-0")
-        batch.delete("s")
-        batch.execute()
+    with headrace_server.pipeline(transaction=True) as pipe:
+        pipe.xadd("s", {"f": "1"}, "1-0")
+        pipe.delete("s")
+        pipe.execute()
     assert waiter.is_silent()
     assert blocked(headrace_server) == 1
 
@@ -121,9 +121,9 @@ def test_a_waiter_that_finds_nothing_keeps_its_deadline(headrace_server: redis.R
 
 
 def test_inside_a_transaction_nobody_waits(headrace_server: redis.Redis) -> None:
-    with headrace_server.pipeline(transaction=True) as batch:
-        batch.execute_command("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        assert batch.execute() in ([None], [[]])
+    with headrace_server.pipeline(transaction=True) as pipe:
+        pipe.execute_command("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        assert pipe.execute() in ([None], [[]])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whoever sends requests and says that nothing more comes, as `nc` does at the end of a file, has all of them run."""
+"""A client that sends requests and closes its half of the connection, as `nc` does, has all of them run."""
 
 import socket
 from pathlib import Path

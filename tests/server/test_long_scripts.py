@@ -1,4 +1,4 @@
-"""A script that does not end: others are told, it can be killed, and what it had changed is never half there."""
+"""A script that does not end: other clients get BUSY, it can be killed, and half of its changes is never there."""
 
 import threading
 import time

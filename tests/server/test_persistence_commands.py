@@ -96,7 +96,7 @@ def test_children_wait_for_each_other(tmp_path: Path) -> None:
 
 
 def test_in_a_transaction_saving_and_rewriting_wait_for_its_end(tmp_path: Path) -> None:
-    """A base that had half of it would have that twice, for the effects come at the end."""
+    """A base with half of a transaction would repeat that half, because the effects come at the end."""
     with ServerProcess(tmp_path) as server, server.client() as client:
         with server.raw() as raw:
             assert raw.run("MULTI") == b"+OK\r\n"

@@ -1,4 +1,4 @@
-"""A real server on a disk that refuses: writes are refused in words, reads go on, and it resumes by itself.
+"""A real server on a disk that refuses: writes are refused with a reason, reads continue, and it resumes by itself.
 
 The disk is full (a small tmpfs; or a limit on the size of files), or refuses below the server (storage/faulty_disk.c),
 or the directory may not be written to. After each, everything that was acknowledged is there.

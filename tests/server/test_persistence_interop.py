@@ -1,8 +1,8 @@
 """Directories that change hands: redis-server 7.0.15 loads ours, we load its, and both find the same.
 
 A directory is made by random histories of every stream command, of groups and of other keys, one for each database,
-with a rewrite in the middle. Compared is all that is kept: entries, counters, groups, consumers, pending records with
-the times and numbers of their deliveries, expiries, and the values of other types.
+with a rewrite in the middle. Everything that is kept is compared: entries, counters, groups, consumers, pending records
+with the times and numbers of their deliveries, expiries, and the values of other types.
 """
 
 import shutil

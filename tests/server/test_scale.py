@@ -130,13 +130,13 @@ def test_a_value_of_half_a_gigabyte_comes_back_whole_and_its_memory_is_returned(
 
 
 def test_a_million_commands_in_one_pipeline_are_all_answered(tmp_path: Path) -> None:
-    batch = encode([b"ECHO", b"1794728600456-0"]) * 1000
+    requests = encode([b"ECHO", b"1794728600456-0"]) * 1000
     with ServerProcess(tmp_path) as server, observed(server, f"a pipeline of {PIPELINED} commands"):
         client = RawClient(server.port)
 
         def send_all() -> None:
             for _ in range(PIPELINED // 1000):
-                client.send_raw(batch)
+                client.send_raw(requests)
 
         sender = threading.Thread(target=send_all)
         sender.start()

@@ -1,4 +1,4 @@
-"""`headrace serve` as a process: how it starts, whom it serves, what it bears, and how it ends."""
+"""`headrace serve` as a process: how it starts, which clients it serves, what it survives, and how it ends."""
 
 import os
 import re
@@ -331,7 +331,7 @@ def test_over_maxmemory_writes_are_refused_while_reads_and_trims_go_on(tmp_path:
 
 
 def test_a_wait_ends_on_time_and_never_early(tmp_path: Path) -> None:
-    """On a busy machine some are late; a clock with a coarse step, or a chore that looks, would be late every time."""
+    """On a busy machine some waits end late; with a coarse clock, or a chore that polls, every wait would."""
     with ServerProcess(tmp_path) as server, server.raw() as client:
         for timeout_ms in (1, 5, 20, 37, 100):
             late_ms, deadline = 1000.0, time.monotonic() + PATIENCE_S

@@ -102,7 +102,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(
     abstract: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"@headrace-{os.getpid()}" if abstract else str(tmp_path / "notify")
-    # As Debian's unit starts it; whom systemd watches stays in the foreground.
+    # As Debian's unit starts it; a server that systemd watches stays in the foreground.
     flags = ("--supervised", "systemd", "--daemonize", "yes")
     with notify_socket(monkeypatch, address) as systemd, ServerProcess(tmp_path, *flags) as server:
         said: list[str] = []

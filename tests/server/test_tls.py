@@ -1,4 +1,4 @@
-"""TLS with real clients: who is let in, who is not, and certificates that change while the server runs."""
+"""TLS with real clients: which are accepted, which are refused, and certificates that change while the server runs."""
 
 import shutil
 import socket

@@ -1,4 +1,4 @@
-"""A stream that was deleted and made anew is read from its beginning, and what was deleted unread is said."""
+"""A stream that was deleted and made anew is read from its beginning, and entries that were not read are reported."""
 
 import json
 from collections.abc import Callable
@@ -194,7 +194,7 @@ def test_what_was_trimmed_unread_is_counted_in_the_offset(server: redis.Redis) -
 
 
 def test_a_batch_that_was_journaled_reads_nothing_of_another_stream(server: redis.Redis) -> None:
-    """The batch is repeated after a crash, by when its stream is gone: what is there now is not what it was to read."""
+    """The batch is repeated after a crash, but its stream is gone by then, and another has its key."""
     put(server, 1, 2)
     query = Query(server, failOnDataLoss="false")
     query.batch()

@@ -1,4 +1,4 @@
-"""A key that is named and not there is said, or refused: it is most often a misspelt one."""
+"""A key that the options name and that does not exist is reported, or refused: it is most often misspelt."""
 
 import pytest
 import redis

@@ -287,7 +287,7 @@ def test_latest_is_pinned_by_the_group(server: redis.Redis) -> None:
 
 @pytest.mark.parametrize("starting", ["latest", "earliest", "(1-0"])
 def test_a_first_batch_that_is_repeated_begins_where_it_began(server: redis.Redis, starting: str) -> None:
-    """Spark journals only its end, and asks a new process where it begins: by then "latest" is later."""
+    """Spark journals only its end, and asks a new process where it begins, when "latest" is another position."""
     add(server, "1-0")
     query = Query(server, startingId=starting)
     start = query.reader.initialOffset()

@@ -139,7 +139,7 @@ def test_a_blocked_group_reader_is_told_when_its_own_delivery_is_safe(bench: Ben
 
 
 def test_a_command_that_drains_the_journal_leaves_its_own_reply_to_its_turn(bench: Bench) -> None:
-    """What waited is released inside CONFIG SET; the reply of that was once left behind, flushed by nobody."""
+    """Held replies are sent inside CONFIG SET; once, the reply of CONFIG SET itself was then never flushed."""
     bench.engine.config.watch("appendfsync", bench.journal.set_policy)
     peer = bench.peer("a")
     peer.send(adding(1), [b"CONFIG", b"SET", b"appendfsync", b"no"])
@@ -263,7 +263,7 @@ def test_a_group_says_how_much_before_it_was_not_synced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 def test_the_worker_leaves_the_same_file_as_a_journal_without_one(tmp_path: Path, policy: str) -> None:
-    """So that what the simulated disk proves of the one holds for the other."""
+    """What the simulated disk proves for a journal without a worker therefore holds with one, too."""
     texts = []
     for background in (False, True):
         bench = Bench(tmp_path / f"{background}.aof", background=background, policy=policy)

@@ -1,4 +1,4 @@
-"""A journal on a disk that refuses: who is told, what is kept, and what makes it whole again."""
+"""A journal on a disk that refuses: which clients are told, what is kept, and what makes the file whole again."""
 
 import os
 import select
@@ -221,8 +221,8 @@ def test_without_always_a_write_that_the_disk_refuses_is_not_answered_ok(tmp_pat
     assert added_ids(bench) == [b"1-1"]
 
 
-def test_a_batch_whose_own_command_finds_the_disk_refusing_is_not_answered_ok(bench: Bench) -> None:
-    """CONFIG SET and BGREWRITEAOF drain the journal before the replies of their batch are handed over."""
+def test_a_turn_whose_own_command_finds_the_disk_refusing_is_not_answered_ok(bench: Bench) -> None:
+    """CONFIG SET and BGREWRITEAOF drain the journal before the replies of their turn are handed over."""
     bench.engine.config.watch("appendfsync", bench.journal.set_policy)
     peer = bench.peer("a")
     bench.disk.write_errors = [ENOSPC]

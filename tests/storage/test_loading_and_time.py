@@ -10,7 +10,7 @@ NOON = 1_700_000_000_000
 
 
 def test_a_key_whose_time_has_come_is_there_for_what_follows_in_the_files() -> None:
-    """A base has it with a time; an increment behind takes that away. A tick in between once took the key."""
+    """The base has the key with an expiry, and an increment removes that. Once, a tick in between removed the key."""
     engine = InProcess()
     engine.set_clock(NOON)
     engine.engine.begin_loading()

@@ -1,4 +1,4 @@
-"""The space of a large file is given back beside whoever removes it."""
+"""The space of a large file is freed by another thread than the one that removes it."""
 
 import os
 import time

@@ -1,7 +1,7 @@
-"""Regressions: what was acknowledged and was not there, or not the same, after a restart.
+"""Regressions: data that was acknowledged, and was missing or different after a restart.
 
 Each killed process had done something that depends on the clock, on a setting, on how entries lie in nodes or on what
-was remembered, and wrote it down as a command that decides the same question anew.
+was remembered. It had written a command that decided the same question again when it was repeated.
 """
 
 from collections.abc import Generator

@@ -6,7 +6,7 @@ from support.storage.simulated_disk import SimulatedDisk
 
 
 def test_a_scheduled_rewrite_begins_no_journal_while_effects_are_not_written() -> None:
-    """Once it began a journal that no effect reached, when a snapshot was being written as it was asked for."""
+    """Regression: asked for during a snapshot, it began a journal that no effect reached."""
     process = Process(SimulatedDisk(ROOT), Clock(), {})
     process.start()
     client = InProcessClient(process.engine)

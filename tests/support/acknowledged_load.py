@@ -5,7 +5,7 @@
     worker        XREADGROUP, XACK, XCLAIM of a shared group     what was acked stays acked, the rest stays pending, and
                                                                  last-delivered-id is not behind what was delivered
 
-What was sent and not answered when the server died may have happened or not, but as a whole.
+A request that was sent and not answered when the server died may have been run or not, but not in part.
 """
 
 import random

@@ -61,8 +61,8 @@ def alike(command: Command, theirs: Any, ours: Any) -> bool:
         return bool(in_order(theirs, 2) == in_order(ours, 2))
     if name in SCANS and isinstance(theirs, list) and isinstance(ours, list):
         found = [in_order(reply[2], SCANS[name]) for reply in (theirs, ours)]
-        # A table of Redis goes from place to place, and may stop somewhere. Its last place may hold more than was asked
-        # for, which of them depends on a number that each server draws; then it is at the end before we are.
+        # Redis walks over the buckets of a table, and a page may end at any of them. The last bucket may hold more than
+        # was asked for, depending on a random number of the server; Redis is then at the end before Headrace is.
         if theirs[1] != "$0" or b"0" not in command[1:3]:
             return True
         if ours[1] == "$0":

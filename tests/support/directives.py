@@ -1,4 +1,4 @@
-"""The directives of Redis 7.0 to 8.10 and of Valkey 8, each with the value that it has where nobody sets it.
+"""The directives of Redis 7.0 to 8.10 and of Valkey 8, each with its default value.
 
 Learned from CONFIG GET of a redis-server 7.0.15, and from what is published of the later ones.
 """

@@ -1,9 +1,9 @@
-"""An episode: random commands to Headrace and to a redis-server, which follow from a seed, and what is done with many.
+"""An episode: random commands, which follow from a seed, to Headrace and to a redis-server; and campaigns of episodes.
 
     run_episode ─► begins with nothing ─► take_step, again and again ─► compare_everything
                                           a failure is noted with its seed, its step and the last commands
 
-What is asked, of how many clients, and what counts as the same answer is the business of each campaign.
+Each campaign decides which commands are sent, by how many clients, and which replies count as the same.
 """
 
 import random

@@ -2,7 +2,7 @@
 
 A history is its seed: the seed chooses how IDs grow, which fields entries have, when nodes are full, and then every
 command. IDs and names are picked from what the stream really holds, from what it once held, and sometimes from
-nowhere, so that commands find something, find a grave, or find nothing. Commands that one of the servers is known
+nowhere, so that commands find something, find a tombstone, or find nothing. Commands that one of the servers is known
 to answer differently by a documented rule are not asked here; `test_histories.py` names each rule.
 """
 
@@ -346,7 +346,7 @@ class CommandChooser:
 
 
 def stored_entries(master: StreamID, listpack: bytes) -> list[tuple[StreamID, bool]]:
-    """List every entry of a node with whether it is alive, graves included."""
+    """List every entry of a node with whether it is alive, tombstones included."""
     elements = list(Listpack.from_bytes(listpack))
     fields = int(elements[2])
     at = 4 + fields
@@ -360,13 +360,13 @@ def stored_entries(master: StreamID, listpack: bytes) -> list[tuple[StreamID, bo
 
 
 def last_stored_id(stream: Stream) -> StreamID:
-    """Return the ID of the physically last entry, grave or not; 0-0 where there is none."""
+    """Return the ID of the physically last entry, tombstone or not; 0-0 where there is none."""
     nodes = list(stream.nodes())
     return stored_entries(*nodes[-1])[-1][0] if nodes else MIN_ID
 
 
 def leaves_dead_node(stream: Stream, min_id: StreamID) -> bool:
-    """Tell whether trimming exactly to this ID buries the last live entry of a node that ends in a later grave."""
+    """Tell whether trimming exactly to this ID deletes the last live entry of a node that ends in a later tombstone."""
     for master, listpack in stream.nodes():
         entries = stored_entries(master, listpack)
         if entries[-1][0] >= min_id:

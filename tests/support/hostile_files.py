@@ -2,8 +2,8 @@
 
     python hostile_files.py KIND FIRST COUNT DIRECTORY      prints each seed before it is tried
 
-The process may end in no other way than by itself: a fault of memory, a loop that does not end (an alarm ends the
-process) and memory without a limit are failures, and so is any error that is not a sentence for a person.
+The process must end by itself. A memory fault, an endless loop (an alarm ends the process), memory that grows without
+limit, and any error that is not a sentence for a person are failures.
 """
 
 import resource

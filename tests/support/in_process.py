@@ -1,4 +1,4 @@
-"""An engine in the test's own process: a clock to set, clients without sockets, and the effects, which none sees."""
+"""An engine in the test's own process: a clock to set, clients without sockets, and the effects."""
 
 from headrace.commands.all import make_engine
 from headrace.engine.channel import ClosedChannel
@@ -8,7 +8,7 @@ from support.effects import Effect, Effects
 
 
 class Nowhere(ClosedChannel):
-    """The host's side of a client that nothing is behind."""
+    """The channel of a client that has no connection."""
 
 
 class InProcessClient:

@@ -1,4 +1,4 @@
-"""Random commands on keys of every type: most valid, some nearly, some nonsense; none that flaps with the clock."""
+"""Random commands on keys of every type: most valid, some nearly, some nonsense; no reply depends on the clock."""
 
 import random
 from collections.abc import Callable, Sequence

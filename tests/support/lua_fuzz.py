@@ -1,6 +1,6 @@
 """Calls every function that a script reaches with hostile arguments: `python -m support.lua_fuzz seed rounds file`.
 
-Run in a process of its own, because what it looks for ends the process; the file then holds the script that did it.
+It runs in a process of its own, because the faults that it looks for end the process. The file then holds the script.
 """
 
 import random

@@ -1,6 +1,6 @@
-"""How a test waits for what must come: until it is there, or a deadline that only a fault reaches.
+"""How a test waits for something that must come: until it is there, or until a deadline that only a fault reaches.
 
-Processes may also be stopped for a minute, and clocks go on meanwhile.
+The deadline is generous: a process may be stopped for a minute on a busy machine, and its clock goes on meanwhile.
 """
 
 import time

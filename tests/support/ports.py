@@ -1,6 +1,6 @@
 """Ports for the servers that tests start.
 
-10,000 … 19,999      given here, each once, from a place on that is another one in each process
+10,000 … 19,999      given here, each once; each process begins at another number
 20,000 … 29,999      the buses of cluster nodes, which are 10,000 above their ports
 32,768 …             the kernel's, for connections that go out: one could take a port before its server does
 """

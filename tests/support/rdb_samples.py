@@ -30,7 +30,7 @@ class Key(NamedTuple):
 
 
 def busy_stream() -> Stream:
-    """Several nodes, graves, groups at several places, pending records of entries that are there and that are not."""
+    """Several nodes, tombstones, groups at several places, pending records of entries that exist and that do not."""
     stream = Stream(NodeLimits(4096, 20))
     for ms in range(1, 301):
         stream.append([b"f", b"%d" % (7 * ms), b"g", b"v" * (ms % 50)], StreamID(ms))

@@ -25,16 +25,16 @@ class Counted:
     def of(cls, stream: Stream) -> "Counted":
         return cls(len(stream), stream.first_id, stream.last_id, stream.max_deleted_id, stream.entries_added)
 
-    def has_grave_from(self, entry_id: StreamID) -> bool:
+    def has_tombstone_from(self, entry_id: StreamID) -> bool:
         return self.length > 0 and self.max_deleted != MIN_ID and entry_id <= self.max_deleted
 
 
 class RulesOf70:
-    """Redis 7.0.15, which looks for graves behind the ID it delivers, and only among the entries that are left."""
+    """Redis 7.0.15, which looks for tombstones behind the ID it delivers, and only among the entries that are left."""
 
     @staticmethod
-    def has_grave_from(state: Counted, entry_id: StreamID) -> bool:
-        return state.max_deleted >= state.first and state.has_grave_from(entry_id)
+    def has_tombstone_from(state: Counted, entry_id: StreamID) -> bool:
+        return state.max_deleted >= state.first and state.has_tombstone_from(entry_id)
 
     @staticmethod
     def estimate(state: Counted, entry_id: StreamID) -> int | None:
@@ -55,7 +55,7 @@ class RulesOf70:
 
     @classmethod
     def deliver(cls, state: Counted, read: int | None, _: StreamID, entry_id: StreamID) -> int | None:
-        if read is not None and not cls.has_grave_from(state, entry_id):
+        if read is not None and not cls.has_tombstone_from(state, entry_id):
             return read + 1
         return cls.estimate(state, entry_id) if state.added else read
 
@@ -63,7 +63,7 @@ class RulesOf70:
     def lag(cls, state: Counted, read: int | None, last: StreamID) -> int | None:
         if state.added == 0:
             return 0
-        if read is not None and not cls.has_grave_from(state, last):
+        if read is not None and not cls.has_tombstone_from(state, last):
             return state.added - read
         estimate = cls.estimate(state, last)
         return None if estimate is None else state.added - estimate
@@ -80,7 +80,7 @@ class RulesOfToday:
 
     @classmethod
     def deliver(cls, state: Counted, read: int | None, before: StreamID, entry_id: StreamID) -> int | None:
-        if read is not None and before >= state.first and not state.has_grave_from(before):
+        if read is not None and before >= state.first and not state.has_tombstone_from(before):
             return min(read + 1, state.added)
         return cls.estimate(state, entry_id) if state.added else read
 
@@ -90,7 +90,7 @@ class RulesOfToday:
             return 0
         if last < state.first and state.max_deleted < state.first:
             return state.length
-        if read is not None and not state.has_grave_from(last):
+        if read is not None and not state.has_tombstone_from(last):
             return state.added - read
         estimate = cls.estimate(state, last)
         return None if estimate is None else state.added - estimate

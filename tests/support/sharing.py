@@ -1,11 +1,11 @@
 """How two processes share the tests: `pytest --numprocesses 2`, which is what `make test` does.
 
-    one        demo, docs, pipelines, spark          all that runs on Spark, one after the other, since it takes longest
-    other      a file, and the next, and the next    and so does the first one when it is done
+    one        demo, docs, pipelines, spark          all that runs on Spark, one after the other: it takes longest
+    other      all other files, one after the other  the first process helps with them when it is done
 
-Two Sparks at a time would need twice the memory, and start no sooner. The tests of a file share a server, and a few of
-them what the ones before have counted. Files that take long come early, so that in the end no process waits for another
-that has just begun with one: the stories were the last, and the one with a Spark of its own took a minute.
+Two Sparks at a time would need twice the memory, and would not start sooner. The tests of a file share a server, and a
+few depend on the counts of the tests before them. Files that take long come early, so that at the end no process waits
+for another that has just begun a long file: when the stories were last, the one with a Spark took a minute.
 """
 
 from pathlib import PurePosixPath

@@ -237,7 +237,7 @@ class Twins:
     # --- whole streams -----------------------------------------------------------------------------------------
 
     def continue_with_copy(self) -> None:
-        """Go on with a copy, while the original is changed in every way: neither may notice the other."""
+        """Continue with a copy, while the original is changed in every way: neither may change with the other."""
         original = self.stream
         self.stream = original.copy()
         self.walks.clear()

@@ -4,7 +4,7 @@
     entries-read counts as since 8.0 and is at most entries-added (8.2.2, 5.4)         XGROUP SETID … ENTRIESREAD
     XSETID goes below no deleted ID (4.12)                                             XSETID, back
 
-What cannot be told is not asked: `may_be_asked` says why.
+Commands after which 7.0.15 cannot be corrected like this are not sent: see `may_be_asked`.
 """
 
 import time
@@ -142,7 +142,7 @@ class Twins:
         )
 
     def may_be_asked(self, command: Command) -> bool:
-        """Whether both can be asked this: not what the clock answers, nor what leaves them in states that differ."""
+        """Whether to send a command to both: not if the clock decides its reply, or if the states would then differ."""
         words = [word.lower() for word in command]
         name, inside = words[0], self.queued is not None
         if b"block" in words and not set(words[words.index(b"block") + 1 :][:1]) <= WAITS_MS:
@@ -162,7 +162,7 @@ class Twins:
         if name in (b"xadd", b"xtrim") and b"minid" in words and b"~" not in words:
             return not inside and not self._leaves_dead_node(command)
         if name == b"xsetid":  # 1.5: entries-added stops at 2^63-1, where 7.0 goes on
-            return b"9223372036854775807" not in words and not self._goes_below_a_grave(command)
+            return b"9223372036854775807" not in words and not self._goes_below_a_tombstone(command)
         return True
 
     def _is_beyond_the_clock(self, key: bytes) -> bool:
@@ -186,7 +186,7 @@ class Twins:
                     return True
         return False
 
-    def _goes_below_a_grave(self, command: Command) -> bool:
+    def _goes_below_a_tombstone(self, command: Command) -> bool:
         """Headrace takes no last ID below a deleted entry that is still stored, even if MAXDELETEDID was lowered."""
         stream = self._stream(command[1:2])
         if stream is None:

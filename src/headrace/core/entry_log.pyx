@@ -343,7 +343,7 @@ cdef class EntryLog(NodeStore):
     cdef int adopt_node(self, ID master, bytes data) except -1:
         """Add a node that comes from outside behind the last one, after checking every byte of it.
 
-        One that holds nothing but graves is left out: servers before 8.8 could leave such nodes behind when trimming.
+        One that holds only tombstones is left out: servers before 8.8 could leave such nodes behind when trimming.
         """
         cdef const byte_t *source = data
         cdef size_t size = len(data)

@@ -308,7 +308,7 @@ def _of_side(side: int) -> Column:
 def _differences(
     spark: SparkSession, sides: DataFrame, ranges: list[RangeCount], former: set[bytes]
 ) -> list[Difference]:
-    """Name every entry of ranges that differ which the sides do not have equally often.
+    """Name every entry that one side has more often than the other, in the ranges that differ.
 
     Of streams with `former` lives the archive may have more.
     """

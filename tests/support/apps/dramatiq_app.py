@@ -12,7 +12,7 @@ from dramatiq.results.backends import RedisBackend
 URL = f"redis://127.0.0.1:{os.environ.get('APP_PORT', '6379')}"
 HOLD = bool(os.environ.get("APP_HOLD"))
 
-# A worker that has not been heard of for a second is dead; every command looks for such.
+# A worker that has done nothing for a second is dead; every command looks for dead workers.
 broker = RedisBroker(url=URL, heartbeat_timeout=1000, maintenance_chance=1_000_000)
 broker.add_middleware(Results(backend=RedisBackend(url=URL)))
 dramatiq.set_broker(broker)

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 URL = f"redis://127.0.0.1:{os.environ.get('APP_PORT', '6379')}"
 NAME = os.environ.get("APP_NAME", "worker")
 HOLD = bool(os.environ.get("APP_HOLD"))
-QUIET_MS = 300  # who has not been heard of for so long is dead
+QUIET_MS = 300  # a worker that has done nothing for so long is dead
 
 broker = RedisBroker(URL)
 app = FastStream(broker)
@@ -47,19 +47,19 @@ async def work_later(number: int) -> None:
 
 @broker.subscriber("questions")
 async def answer(number: int) -> int:
-    """Answer who asks on a channel."""
+    """Answer a question on a channel."""
     return number + 1
 
 
 @broker.subscriber(stream=StreamSub("stream of questions", group="workers", consumer=NAME, polling_interval=50))
 async def answer_from_stream(number: int) -> int:
-    """Answer who asks on a stream."""
+    """Answer a question on a stream."""
     return number + 2
 
 
 @broker.subscriber(list="list of questions")
 async def answer_from_list(number: int) -> int:
-    """Answer who asks on a list."""
+    """Answer a question on a list."""
     return number + 3
 
 

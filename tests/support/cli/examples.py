@@ -38,7 +38,7 @@ class Example:
         return self.line
 
     def words(self, client: redis.Redis) -> list[str]:
-        """What `headrace` is given: servers of elsewhere are the one that is there."""
+        """Return the arguments of `headrace`; every address of a server is replaced by that of the test's server."""
         words = shlex.split(re.sub(r"redis://\S+", url_of(client), self._parts()[1]))[1:]
         ending = next((more for name, more in _ENDING.items() if " ".join(words).startswith(name)), [])
         return [*words, *ending]
@@ -78,7 +78,7 @@ def all_commands() -> list[str]:
 
 
 def fill(client: redis.Redis, directory: Path) -> None:
-    """Make what the examples speak of: streams on the server, and files in a directory."""
+    """Make the streams and the files that the examples name."""
     client.xadd("devmsg", {"dev": "dev-11", "temp": 31}, id=FIRST_ID)
     for number in range(20):
         client.xadd("devmsg", {"dev": f"dev-{number}", "temp": 20 + number})

@@ -26,7 +26,7 @@ def url_of(client: redis.Redis) -> str:
 
 
 def environment(client: redis.Redis | None, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The surroundings of a command: only the server is named, and nothing about the terminal of whoever tests."""
+    """Return the environment of a command: it names the server, and nothing of the terminal in which the tests run."""
     kept = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     named = {} if client is None else {"HEADRACE_URL": url_of(client)}
     return {**kept, "TERM": "xterm-256color", "TZ": "UTC", **named, **(more or {})}

@@ -1,8 +1,8 @@
 """Random command lines for every command of the table that writes, from its own syntax.
 
 Values are chosen by the name that the syntax gives them, so that most commands find something: keys of the family that
-the command is about, IDs that were given out, groups that are there. What is added to the table is written from then on
-without anybody having to think of it; a name that is not known here is a failure (`UnknownArgument`), not an oversight.
+the command is about, IDs that were given out, groups that exist. A command that is added to the table is written from
+then on without a change here. A name without values here is a failure (`UnknownArgument`), so that none is forgotten.
 """
 
 from collections import deque

@@ -7,8 +7,8 @@
                 rewrite  a new base is written first
                 reload   DEBUG RELOAD or DEBUG LOADAOF, in the same process
 
-The next process has another clock and other settings. It must find the whole state, refuse nothing and have nothing to
-say. Everything comes from the seed, and files are in memory, by the production writer and recovery.
+The next process has another clock and other settings. It must find the whole state, refuse nothing, and log no warning.
+Everything follows from the seed. Files are in memory, written and read by the production code.
 """
 
 from collections import Counter
@@ -186,7 +186,7 @@ class History:
             self._run(line, client=client)
 
     def _jump(self, milliseconds: int) -> None:
-        """Set the clock; the one that nobody can set goes on."""
+        """Set the clock; the steady clock goes on."""
         self.now_ms += milliseconds
         self.steady_ms += max(milliseconds, 1)
 

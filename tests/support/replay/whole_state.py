@@ -1,12 +1,15 @@
 """All that an engine holds and must have after a restart, as plain values that can be compared.
 
-Of streams: entries, counters, groups with how far they have read, every pending record (owner, time, deliveries), who
-released what in which order, consumers with when they last got something, and what producers have sent, in order. Of
-other values: their elements. Of every key: when it expires. And the libraries of functions.
+    streams          entries, counters, groups with how far they have read, every pending record (owner, time,
+                     deliveries), released records in their order, consumers with when they last got something, and
+                     what producers have sent, in order
+    other values     their elements
+    every key        when it expires
+    functions        the libraries
 
-Not here, because no effect carries it: how entries lie in nodes, the order of deliveries within one millisecond, when
-keys were looked at, and when a consumer last asked for something that was not there. `with_attempts` adds the last:
-what is repeated must not depend on the clock.
+Some things are not here, because no effect carries them: how entries lie in nodes, the order of deliveries within one
+millisecond, when keys were looked at, and when a consumer last asked for entries that were not there. `with_attempts`
+adds the last, because what is repeated must not depend on the clock.
 """
 
 from collections import deque

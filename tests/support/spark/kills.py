@@ -3,8 +3,8 @@
     Producer ──► in:0, in:1 ──► Job: spark_job.py, a process group of its own ──► out:0, out:1, Parquet
                  the server                 driver, executors, Python workers
 
-What was not acknowledged the producer sends again, under the same idempotent ID (IDMP), and what was acknowledged
-never: an entry that a server loses, or has twice, stays missing or stays twice.
+The producer sends an entry again, under the same idempotent ID (IDMP), until it is acknowledged, and never after that.
+An entry that a server loses stays missing, and one that it has twice stays twice.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from support.spark.frames import url_of
 from support.spark.queries import may_be_started_again
 
 KEYS = ("in:0", "in:1")
-PATIENCE_S = 900 if LONG else 300  # a campaign has a machine to itself as seldom as anybody
+PATIENCE_S = 900 if LONG else 300  # a campaign seldom has a machine to itself
 
 # What runs tasks: Python workers, and the executors that start them where those are processes of their own.
 WORKER, EXECUTOR = b"pyspark.daemon", b"CoarseGrainedExecutorBackend"

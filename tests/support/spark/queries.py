@@ -2,8 +2,8 @@
 
 Spark gives the Python process of a query's source ten seconds to start, and nothing can change that. Two queries that
 start at the same moment may also trip over each other in Spark 4.3 itself, while it serializes their first tasks. A
-server that was killed between what tasks staged and the commit has lost the batch, and says so; and a query does not
-survive the process that commits for it. Then it is started again, as whoever runs queries would.
+server that was killed between staging and commit has lost the batch, and says so. And a query does not survive the end
+of the process that commits for it. In these cases the query is started again, as an operator would do.
 """
 
 from collections.abc import Callable, Sequence

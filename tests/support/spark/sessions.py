@@ -1,7 +1,7 @@
 """A Spark for tests: small, quick to start, on the loopback only.
 
-The compiler that takes its time (C2) is off: in a run of minutes it takes more than it gives. A session that started
-in 13.8 s on a busy machine started in 7.5.
+The optimising compiler of Java (C2) is off: in a run of minutes it costs more time than it saves. A session that
+started in 13.8 s on a busy machine starts in 7.5 s without it.
 """
 
 import os

@@ -1,14 +1,14 @@
 """The life of a data directory: commands, rewrites, restarts, snapshots from elsewhere, and power cuts anywhere.
 
     history      what all keys looked like after each unit of effects: a command, a transaction, a key that expired
-    promised     the unit up to which everything must be there after a power cut. What is synced is promised; so is,
-                 under `always`, what the journal lets replies leave for; and so is what a process has loaded, because
-                 from then on its clients see it.
+    promised     the unit up to which everything must be there after a power cut. Three things are promised: effects
+                 that were synced; under `always`, effects for which replies may leave; and data that a process has
+                 loaded, because its clients see it from then on.
 
-Before an operation of the disk a power cut is tried now and then, in several ways. Each leaves a disk, from which
-another process must start, and find the data as it was after some unit from the promised one to the last: never a
-mixture, never a part of a transaction. From some of these disks life goes on, so that there are crashes while
-starting, and after it.
+Now and then a power cut is tried before an operation of the disk, in several ways. Each leaves a disk from which
+another process must start. It must find the data as it was after one unit, between the promised one and the last: never
+a mixture, never a part of a transaction. From some of these disks the life continues, so that there are crashes during
+a start, and after it.
 
 Everything is drawn from the seed, and time is a number: a seed lives the same life again.
 """

@@ -1,10 +1,11 @@
 """Random commands of the kinds that change data, aimed at what is there: most of them find something to do.
 
-Nothing here changes what no effect carries, in Redis neither: nobody reads a consumer's history (which counts
-deliveries), and only consumers that exist claim (one that claims nothing would be created, and nobody told).
+No command here changes what no effect carries, neither here nor in Redis: no consumer reads its history, which would
+count deliveries, and only consumers that exist claim, because a claim that finds nothing would create one without an
+effect.
 
-Some values are larger than a few sectors, so that a sector can be missing inside of one, which only a checksum tells;
-and some are zeros, which look like such a sector and are none.
+Some values are larger than a few sectors, so that a sector can be missing inside one, which only a checksum shows. Some
+are zeros, which look like a missing sector.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,8 @@
 
 A picture has everything that effects carry: entries, IDs and counters of a stream, its groups with how far they have
 read and every pending record (owner, time, deliveries), who released what, and what producers sent; of other values,
-their elements; of every key, when it expires. It has not what no effect carries: when consumers were last seen, and how
-entries lie in nodes.
+their elements; of every key, when it expires. It leaves out what no effect carries: when consumers were last seen, and
+how entries lie in nodes.
 """
 
 import marshal

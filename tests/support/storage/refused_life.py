@@ -3,9 +3,9 @@
     refusal      the first operation that is refused, how many are, with which error, and whether the write before it
                  takes only half of what it is given, as a disk that has just become full does
 
-While the disk refuses, and after it: no command fails in a way that was not foreseen, whoever is refused is told the
-disk's reason, and everything that was acknowledged is there after a crash. When the disk takes what is written again,
-so does the server, without anybody's help.
+While the disk refuses, and after it, no command fails in an unforeseen way, every refusal names the disk's reason, and
+everything that was acknowledged is there after a crash. When the disk accepts writes again, so does the server, without
+help.
 """
 
 import os
@@ -34,7 +34,7 @@ class Refusal:
 
 
 class NotTold(AssertionError):
-    """A refusal whose reason nobody was told."""
+    """A refusal that did not name its reason."""
 
 
 class RefusedLife(Life):

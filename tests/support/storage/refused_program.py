@@ -3,7 +3,7 @@
     execute      runs a command, in process or on a server; a refusal is an exception with a text
     ADD          an entry with the next number; what was not refused is acknowledged
 
-Whoever is refused is told the disk's reason. When the disk takes everything again, so does the engine by itself.
+Every refusal names the disk's reason. When the disk accepts everything again, so does the engine by itself.
 """
 
 import os

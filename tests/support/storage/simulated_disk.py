@@ -35,7 +35,7 @@ SECTOR = 512
 
 
 class ProcessEnded(BaseException):
-    """The process that used the disk does not exist any more; no code of it runs that could catch this."""
+    """The process that used the disk has ended; none of its code may catch this."""
 
 
 @dataclass(frozen=True)
