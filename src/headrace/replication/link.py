@@ -106,7 +106,7 @@ class Link:
         self._behind = b""  # what came together with the end of a snapshot
         self._loading = False
         self._applier = MasterApplier(engine, log)
-        self._skipped_keys = 0
+        self._skipped_values = 0
         self._down_since = monotonic()
         self._unsynced: deque[tuple[int, int]] = deque()  # (position of the journal, offset)
         self._synced = 0  # the offset up to which our disk has everything
@@ -417,7 +417,7 @@ class Link:
                 self._store.progress = next(steps)
                 await asyncio.sleep(0)
         except StopIteration as end:
-            self._skipped_keys += len(end.value.skipped)
+            self._skipped_values += len(end.value.skipped)
             self._log.notice(
                 f"{end.value.keys} keys of {self._master} loaded in {monotonic() - began:.3f} seconds; "
                 f"the data is that of offset {offset}."
@@ -537,7 +537,7 @@ class Link:
         if not self.is_up:
             yield "master_link_down_since_seconds", int(now - self._down_since)
             yield "master_link_error", self.error
-        yield "master_skipped_keys", self._skipped_keys
+        yield "master_skipped_values", self._skipped_values
         yield "master_skipped_commands", self._applier.refused
 
 

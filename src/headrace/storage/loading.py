@@ -27,6 +27,8 @@ from headrace.storage.errors import CannotRecover
 from headrace.storage.log import Log
 from headrace.storage.tail import Tail, examine, shown
 
+LIBRARY: Final = "library of functions"  # as what is skipped
+
 _SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
 _COMMANDS_AT_ONCE: Final = 256  # between two looks at the clock
 _OFFSET_DIGITS: Final = 18  # as many as always fit in 63 bits
@@ -185,7 +187,7 @@ class Loader:
         except CommandError as error:
             why = error.text.decode("latin-1")
             if self._tolerant:
-                self._skip(path, Skipped("library of functions", 0, None, record.offset, why))
+                self._skip(path, Skipped(LIBRARY, 0, None, record.offset, why))
                 return
             raise CannotRecover(
                 f"The snapshot {path} has a library of functions at offset {record.offset} that cannot be loaded: "

@@ -34,7 +34,7 @@ from headrace.storage.children import Children, Task
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.errors import StorageError
 from headrace.storage.journal import Journal
-from headrace.storage.loading import Loaded
+from headrace.storage.loading import LIBRARY, Loaded
 from headrace.storage.log import Log
 from headrace.storage.manifest import Manifest
 from headrace.storage.persistence_info import fields_of
@@ -233,6 +233,8 @@ class Store(Persistence):
         self._synced()  # who waits for the disk waits for what is gone
         loaded = yield from load_adopted(self.engine, self._disk, path, self.log)
         self.saving.note_save()
+        if any(skipped.kind == LIBRARY for skipped in loaded.skipped):
+            self.rewriting.scheduled = self.appends  # a start would refuse the file: soon there is one without it
         return loaded
 
     # --- a disk that refuses ---------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ class Sentences:
 class ReplicaHost:
     """Follows a server while it is entered; pauses between attempts are short."""
 
-    def __init__(self, directory: Path, port: int, **settings: str) -> None:
-        self.port = port
+    def __init__(self, directory: Path, master_port: int, **settings: str) -> None:
+        self._master_port = master_port
         self.log = Sentences()
         config = Config()
         given = {"dir": str(directory), "save": "", **{name.replace("_", "-"): v for name, v in settings.items()}}
@@ -70,7 +70,7 @@ class ReplicaHost:
         self.journal.schedule = lambda commit, _: self._loop.call_soon(commit)
         self._loop.add_reader(self.journal.fileno, self.journal.completed)
         self._tick()
-        self.link.start("127.0.0.1", self.port)
+        self.link.start("127.0.0.1", self._master_port)
 
     def _tick(self) -> None:
         self._ticking = self._loop.call_later(0.05, self._tick)
