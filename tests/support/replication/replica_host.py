@@ -42,7 +42,7 @@ class ReplicaHost:
         for name, value in given.items():
             config.load(name, [value])
         self.engine, self.journal, self.store = assemble(config, self.log)
-        self.engine.is_replica = True
+        self.engine.begin_following()
         self._loop = asyncio.new_event_loop()
         self.link = Link(self.engine, self.store, self.log, self._loop)
         self.link.first_pause_s, self.link.longest_pause_s = 0.02, 0.1
