@@ -263,7 +263,7 @@ def test_shutdown_asks_the_host() -> None:
     server = InProcess()
     assert server.run("SHUTDOWN") == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
     asked: list[bool | None] = []
-    server.engine.shutdown_hook = asked.append
+    server.engine.shutdown_hook = lambda save, **_: asked.append(save)
     for request in ("SHUTDOWN", "SHUTDOWN NOSAVE", "shutdown save now force"):
         assert server.run(*request.split()) == b""
     assert asked == [None, False, True]

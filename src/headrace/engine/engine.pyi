@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import final
+from typing import Protocol, final
 
 from headrace.core.entry_log import NodeLimits
 from headrace.engine.acl.users import Users
@@ -30,6 +30,9 @@ from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
 from headrace.engine.write_refusals import WriteRefusals
 
+class ShutdownHook(Protocol):
+    def __call__(self, save: bool | None, *, now: bool = ...) -> None: ...
+
 @final
 class Engine:
     clock: Callable[[], int] | None
@@ -42,7 +45,7 @@ class Engine:
     write_refusal: bytes | None
     stale_refusal: bytes | None
     paused_until: int
-    shutdown_hook: Callable[[bool | None], None] | None
+    shutdown_hook: ShutdownHook | None
     persistence: Persistence
     replication: Replication
     long_runs: LongRuns | None

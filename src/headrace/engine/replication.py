@@ -6,7 +6,7 @@ these.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from headrace.engine.errors import CommandError
 
@@ -27,6 +27,14 @@ class FailoverRequest:
     target: tuple[str, int] | None = None  # address of a replica; None: the first that has everything
     force: bool = False  # make it the master when the time is up, whether it has everything or not
     timeout_ms: int = 0  # 0: no limit
+
+
+class SyncCounts(NamedTuple):
+    """How often followers began to follow: with a snapshot, without one, and with one although they did not want it."""
+
+    full: int = 0
+    partial: int = 0
+    refused_partial: int = 0
 
 
 def no_backlog_fields(size: int) -> Iterator[tuple[str, object]]:
@@ -87,6 +95,11 @@ class Replication:
     def is_followed(self) -> bool:
         """Whether there are followers, to which messages of PUBLISH must be sent."""
         return False
+
+    @property
+    def syncs(self) -> SyncCounts:
+        """How often followers began to follow, and in which way."""
+        return SyncCounts()
 
     def note_option(self, client: "Client", option: bytes, value: bytes) -> None:
         """Take what REPLCONF says of a client."""

@@ -4,7 +4,9 @@
                     writes wait until    we are its replica, and
                     it has everything    ask it to take over
 
-Whatever goes wrong before the replica has agreed, this server is the master again and the writes that waited run.
+Followers are not asked how far they are meanwhile: the question itself would be an effect that they do not have yet.
+They say it each second. Whatever goes wrong before the replica has agreed, this server is the master again and the
+writes that waited run.
 """
 
 from collections.abc import Callable
@@ -90,7 +92,6 @@ class Failover:
                 self._log.notice(f"Failover target {address[0]}:{address[1]} is synced, failing over.")
                 self._begin(address)
                 return
-        self._followers.request_acks()
 
     def _begin(self, target: tuple[str, int]) -> None:
         self.state = IN_PROGRESS

@@ -8,15 +8,18 @@ the link has something to put in its place. Which server it follows is the setti
 keeps it.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Final
 
+from headrace.engine.blocking.pausing import NO_END_MS, Purpose, pause
 from headrace.engine.blocking.waiting import NOT_UNBLOCKED
 from headrace.engine.blocking.waking import release, replicas_have_more
 from headrace.engine.client import Client
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
-from headrace.engine.replication import FailoverRequest, Replication, RoleReply
+from headrace.engine.replication import FailoverRequest, Replication, RoleReply, SyncCounts
 from headrace.engine.write_refusals import Cause
 from headrace.replication.failover import Failover
 from headrace.replication.parts import Followers, MasterLink
@@ -26,6 +29,7 @@ READ_ONLY: Final = b"READONLY You can't write against a read only replica."
 TOO_FEW_REPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
 MASTER_DOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 _NOW_REPLICA: Final = b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+_POLL_S: Final = 0.01
 _REFUSAL_SETTINGS: Final = (
     "min-replicas-to-write",
     "min-replicas-max-lag",
@@ -75,6 +79,21 @@ class ReplicationNode(Replication):
     def stop(self) -> None:
         """End the link, because the server ends."""
         self.link.stop()
+
+    async def drain(self, most_s: float) -> None:
+        """Let no more be written, and wait until all followers that are online have everything, or the time is over."""
+        engine = self._engine
+        pause(engine, NO_END_MS, writes_only=True, purpose=Purpose.SHUTDOWN)
+        target, deadline = engine.effects.offset, monotonic() + most_s
+        if self._count_behind(target) and engine.busy is None:
+            self.followers.request_acks()
+            while self._count_behind(target) and monotonic() < deadline:
+                await asyncio.sleep(_POLL_S)
+            if behind := self._count_behind(target):
+                self._log.warning(f"{behind} replicas did not get everything in {most_s} seconds (shutdown-timeout).")
+
+    def _count_behind(self, offset: int) -> int:
+        return sum(each.state == "online" and each.offset < offset for each in self.followers)
 
     def tick(self) -> None:
         """Do what is due; the host calls it some ten times a second."""
@@ -194,6 +213,7 @@ class ReplicationNode(Replication):
         if takes_over:
             self._take_over(client, history)
         self._check_can_be_followed()
+        client.is_follower = True
         self.followers.attach(client, history, offset)
 
     def _take_over(self, client: Client, history: bytes) -> None:
@@ -211,6 +231,7 @@ class ReplicationNode(Replication):
         """Answer SYNC."""
         if not client.is_follower:
             self._check_can_be_followed()
+            client.is_follower = True
             self.followers.sync(client)
 
     def _check_can_be_followed(self) -> None:
@@ -230,8 +251,11 @@ class ReplicationNode(Replication):
             self._call_soon(self._ask_followers)
 
     def _ask_followers(self) -> None:
-        """Write the question into the effect log; not below a command that is not over, which writes there, too."""
-        if self._acks_wanted and self._engine.busy is None:
+        """Write the question into the effect log.
+
+        Not below a command that is not over, which writes there, too; nor in a failover, for which the log must stand.
+        """
+        if self._acks_wanted and self._engine.busy is None and not self._failover.is_on:
             self._acks_wanted = False
             self.followers.request_acks()
 
@@ -247,6 +271,12 @@ class ReplicationNode(Replication):
     def count_synced(self, offset: int) -> int:
         """Count the followers that have everything up to an offset on disk."""
         return self.followers.count_synced_at(offset)
+
+    @property
+    def syncs(self) -> SyncCounts:
+        """How often followers began to follow, and in which way."""
+        followers = self.followers
+        return SyncCounts(followers.full_syncs, followers.partial_syncs, followers.refused_partial_syncs)
 
     # --- looking ---------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,9 @@ class Followers(Protocol):
     """All of them."""
 
     on_acknowledged: Callable[[], None]
+    full_syncs: int
+    partial_syncs: int
+    refused_partial_syncs: int
 
     def __iter__(self) -> Iterator[Follower]: ...
 
@@ -78,6 +81,7 @@ class NoFollowers:
     """Nobody can follow this server."""
 
     on_acknowledged: Callable[[], None]
+    full_syncs = partial_syncs = refused_partial_syncs = 0
 
     def __iter__(self) -> Iterator[Follower]:
         return iter(())

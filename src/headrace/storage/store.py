@@ -87,6 +87,8 @@ class Store(Persistence):
         self.directory.remove_leftovers()
         recovered = yield from recover(self.engine, self.directory, self.config, self.log)
         self.loaded = recovered
+        if self.engine.effects.offset and not self.engine.is_replica:
+            self.engine.effects.branch()  # others may have seen more than the disk has
         self.saving.note_save()
         self.journal.set_policy(self.config["appendfsync"])
         if self.config["appendonly"]:
@@ -353,6 +355,8 @@ class Store(Persistence):
         self._load_again(snapshot_only=False)
 
     def _load_again(self, *, snapshot_only: bool) -> None:
+        effects = self.engine.effects
+        before = effects.offset
         try:
             for db in self.engine.databases:
                 db.clear()
@@ -362,6 +366,8 @@ class Store(Persistence):
             )
             for _ in loading:
                 pass
+            if effects.offset != before and not self.engine.is_replica:
+                effects.branch()  # what is written from here on is not what others have seen
         except StorageError as error:
             self.engine.end_loading()
             raise CommandError(b"ERR " + os.fsencode(str(error))) from None

@@ -34,7 +34,10 @@ def time_(call: Call) -> None:
     group="server",
 )
 def shutdown(call: Call) -> None:
-    """End the server; there is a reply only where it goes on."""
+    """End the server; there is a reply only where it goes on.
+
+    It ends when its replicas have everything, or after `shutdown-timeout`; with NOW, at once.
+    """
     options = [word.lower() for word in call.argv[1:]]
     known = {b"nosave", b"save", b"now", b"force", b"abort"}
     if not known.issuperset(options) or {b"nosave", b"save"} <= set(options):
@@ -49,11 +52,11 @@ def shutdown(call: Call) -> None:
         raise CommandError(BUSY)
     save = b"save" in options if {b"nosave", b"save"} & set(options) else None
     try:
-        call.engine.shutdown_hook(save)
+        call.engine.shutdown_hook(save, now=b"now" in options)
     except CommandError:
         if b"force" not in options:
             raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.") from None
-        call.engine.shutdown_hook(False)
+        call.engine.shutdown_hook(False, now=b"now" in options)
     call.client.closing = True
 
 

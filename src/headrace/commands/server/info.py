@@ -70,7 +70,7 @@ def _server(engine: Engine) -> Fields:
 def _clients(engine: Engine) -> Fields:
     keys, keys_on_nokey = engine.waiting.blocked_keys(engine.databases)
     watching = [client for client in engine.clients.values() if client.watched]
-    yield "connected_clients", len(engine.clients)
+    yield "connected_clients", sum(not client.is_follower for client in engine.clients.values())
     yield "cluster_connections", 0
     yield "maxclients", engine.config["maxclients"]
     yield "blocked_clients", len(engine.waiting.clients) + len(engine.postponed)
@@ -143,9 +143,10 @@ def _stats(engine: Engine) -> Fields:
     yield "instantaneous_input_kbps", f"{stats.rates.per_second(1) / 1024:.2f}"
     yield "instantaneous_output_kbps", f"{stats.rates.per_second(2) / 1024:.2f}"
     yield "rejected_connections", stats.rejected_connections
-    yield "sync_full", 0
-    yield "sync_partial_ok", 0
-    yield "sync_partial_err", 0
+    syncs = engine.replication.syncs
+    yield "sync_full", syncs.full
+    yield "sync_partial_ok", syncs.partial
+    yield "sync_partial_err", syncs.refused_partial
     yield "expired_keys", stats.expired
     yield "evicted_keys", 0
     yield "evicted_clients", 0

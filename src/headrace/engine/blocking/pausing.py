@@ -29,6 +29,7 @@ class Purpose(IntEnum):
 
     CLIENT = 0  # CLIENT PAUSE
     FAILOVER = 1
+    SHUTDOWN = 2  # replicas get what was written last
 
 
 class Pause(NamedTuple):

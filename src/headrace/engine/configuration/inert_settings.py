@@ -70,7 +70,6 @@ INERT_SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(
         name="active-expire-effort", default=1, least=1, most=10, inert="expired keys are removed when they are due"
     ),
-    Integer(name="shutdown-timeout", default=10, inert="a server that ends does not wait for its replicas"),
     Choice(
         name="propagation-error-behavior",
         default="ignore",

@@ -96,6 +96,7 @@ REPLICATION_SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="repl-diskless-sync-delay", default=5),
     Integer(name="repl-diskless-sync-max-replicas", default=0),
     YesNo(name="repl-disable-tcp-nodelay", default=False),
+    Integer(name="shutdown-timeout", default=10),
     YesNo(name="repl-rdb-channel", default=False, inert=_ONE_CONNECTION),
     YesNo(name="dual-channel-replication-enabled", default=False, inert=_ONE_CONNECTION),
     YesNo(name="rdb-del-sync-files", default=False, inert="a snapshot for replicas has no name when it is sent"),
