@@ -89,23 +89,14 @@ def _pieces(text: bytes, first: int, end: int) -> Iterator[tuple[int, int, int]]
 @command("bitcount key [start end [BYTE|BIT]]", arity=-2, flags=Flag.READ, keys=FIRST, since="2.6.0", group="bitmap")
 def bitcount(call: Call) -> None:
     """Reply how many bits of a string are 1, or of a range of its bytes or bits; negative ends count from its end."""
-    held = string_at(call, call.argv[1])
-    if held is None:
-        call.reply.integer(0)
-        return
-    first, end = 0, 8 * len(held)
+    start, stop, unit = 0, -1, 8
     if call.argc in (4, 5):
-        first, end = _read_range(call, held)
+        start, stop, unit = call.integer(2), call.integer(3), _read_unit(call, 4)
     elif call.argc != 2:
         raise CommandError(SYNTAX)
+    held = string_at(call, call.argv[1]) or b""
+    first, end = (0, 0) if stop < start < 0 else _bit_range(start, stop, held, unit)
     call.reply.integer(sum(bits.bit_count() for _, _, bits in _pieces(held, first, end)))
-
-
-def _read_range(call: Call, held: bytes) -> tuple[int, int]:
-    start, stop = call.integer(2), call.integer(3)
-    if stop < start < 0:
-        return 0, 0
-    return _bit_range(start, stop, held, _read_unit(call, 4))
 
 
 def _bit_range(start: int, stop: int, held: bytes, unit: int) -> tuple[int, int]:
@@ -126,17 +117,15 @@ def bitpos(call: Call) -> None:
     bit = call.integer(2)
     if bit not in (0, 1):
         raise CommandError(_NO_BIT)
+    if call.argc > 6:
+        raise CommandError(SYNTAX)
+    start, unit = (call.integer(3) if call.argc > 3 else 0), _read_unit(call, 5)
+    stop = call.integer(4) if call.argc > 4 else -1
     held = string_at(call, call.argv[1])
     if held is None:
         call.reply.integer(-bit)
         return
-    first, end = 0, 8 * len(held)
-    if call.argc > 6:
-        raise CommandError(SYNTAX)
-    if call.argc > 3:
-        start, unit = call.integer(3), _read_unit(call, 5)
-        stop = call.integer(4) if call.argc > 4 else len(held)
-        first, end = _bit_range(start, stop, held, unit)
+    first, end = _bit_range(start, stop, held, unit)
     found = _first(held, bit, first, end)
     if found is None:
         zeros_follow = first < end and call.argc < 5
