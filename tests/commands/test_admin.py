@@ -268,3 +268,10 @@ def test_shutdown_asks_the_host() -> None:
         assert server.run(*request.split()) == b""
     assert asked == [None, False, True]
     assert server.client.closing
+
+
+def test_lolwut_replies_a_picture_and_the_version() -> None:
+    engine = InProcess()
+    for words in (["LOLWUT"], ["LOLWUT", "VERSION", "5"], ["LOLWUT", "5", "6", "7", "8"]):
+        assert engine.run(*words).endswith(b"Redis ver. 8.10.0\n\r\n")
+    assert engine.run("LOLWUT", "VERSION", "x") == b"-ERR value is not an integer or out of range\r\n"

@@ -87,6 +87,8 @@ class CompanionEpisode(Episode):
         name = command[0].lower()
         if name in (b"zrank", b"zrevrank"):
             return len(command) == 3  # 7.2: WITHSCORE
+        if name.startswith((b"zinter", b"zunion")) and b"count" in (word.lower() for word in command):
+            return False  # 8.8: AGGREGATE COUNT
         if name in (b"lrem", b"lpos"):
             return b"-9223372036854775808" not in command  # 7.2: refused, where 7.0 overflows
         if b"lex" in name or any(word.lower() == b"bylex" for word in command):

@@ -37,7 +37,7 @@ def _sum(one: float, other: float) -> float:
     return 0.0 if math.isnan(total) else total
 
 
-_AGGREGATES: Final[dict[bytes, Aggregate]] = {b"sum": _sum, b"min": min, b"max": max}
+_AGGREGATES: Final[dict[bytes, Aggregate]] = {b"sum": _sum, b"min": min, b"max": max, b"count": _sum}
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------
@@ -82,6 +82,7 @@ def _read_request(call: Call, at: int, *options: bytes) -> _Request:
         raise CommandError(SYNTAX)
     request = _Request([_scores_at(call, key) for key in call.argv[at + 1 : at + 1 + count]], [1.0] * count)
     at += 1 + count
+    counts = False
     while at < call.argc:
         option = call.argv[at].lower()
         behind = call.argc - at - 1
@@ -92,6 +93,7 @@ def _read_request(call: Call, at: int, *options: bytes) -> _Request:
             at += count
         elif option == b"aggregate" and behind and call.argv[at + 1].lower() in _AGGREGATES:
             request.aggregate = _AGGREGATES[call.argv[at + 1].lower()]
+            counts = call.argv[at + 1].lower() == b"count"
             at += 1
         elif option == b"limit" and behind:
             request.limit = read_limited(call, at + 1, 0, LONG_MAX, b"ERR LIMIT can't be negative")
@@ -101,6 +103,8 @@ def _read_request(call: Call, at: int, *options: bytes) -> _Request:
         else:
             raise CommandError(SYNTAX)
         at += 1
+    if counts:
+        request.inputs = [dict.fromkeys(scores, 1.0) for scores in request.inputs]
     return request
 
 
@@ -144,7 +148,7 @@ def _reply(call: Call, request: _Request, found: SortedSet) -> None:
 
 
 @command(
-    "zunion numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
+    "zunion numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX|COUNT] [WITHSCORES]",
     arity=-3,
     flags=_READ,
     find_keys=numbered_keys(1),
@@ -152,13 +156,16 @@ def _reply(call: Call, request: _Request, found: SortedSet) -> None:
     group="sorted-set",
 )
 def zunion(call: Call) -> None:
-    """Reply the members that any of the sorted sets has, by the sum of their scores, or the least or greatest."""
+    """Reply the members that any of the sorted sets has, by the sum of their scores, or the least or greatest.
+
+    With COUNT, by how many of the sorted sets have them; each counts as much as its weight.
+    """
     request = _read_request(call, 1, b"weights", b"aggregate", b"withscores")
     _reply(call, request, _union(request))
 
 
 @command(
-    "zinter numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
+    "zinter numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX|COUNT] [WITHSCORES]",
     arity=-3,
     flags=_READ,
     find_keys=numbered_keys(1),
@@ -186,7 +193,7 @@ def zdiff(call: Call) -> None:
 
 
 @command(
-    "zunionstore destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX]",
+    "zunionstore destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX|COUNT]",
     arity=-4,
     flags=_STORE,
     keys=FIRST,
@@ -200,7 +207,7 @@ def zunionstore(call: Call) -> None:
 
 
 @command(
-    "zinterstore destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX]",
+    "zinterstore destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX|COUNT]",
     arity=-4,
     flags=_STORE,
     keys=FIRST,

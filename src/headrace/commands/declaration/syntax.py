@@ -24,7 +24,7 @@ _INTEGERS: Final = frozenset(
         "bit", "bytes", "client-id", "count", "cursor", "db", "decrement", "destination-db", "entries-added",
         "entries-read", "frequency", "increment", "index", "index1", "index2", "len", "limit", "milliseconds",
         "min-idle-time", "ms", "num-matches", "numids", "numkeys", "numreplicas", "offset", "port", "protover", "rank",
-        "samples", "seconds", "timeout", "ttl",
+        "samples", "seconds", "timeout", "ttl", "version",
     }
 )  # fmt: skip
 _DOUBLES: Final = frozenset({"height", "latitude", "longitude", "radius", "width"})

@@ -64,6 +64,7 @@ OPTIONS_SINCE: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("NX", "XX", "CH", "INCR"), "3.0.2"),
         **dict.fromkeys(("GT", "LT"), "6.2.0"),
     },
+    **{name: {"COUNT": "8.8.0"} for name in ("zinter", "zinterstore", "zunion", "zunionstore")},
     "zrange": dict.fromkeys(("BYSCORE", "BYLEX", "REV", "LIMIT"), "6.2.0"),
     "zrangebyscore": {"WITHSCORES": "2.0.0"},
     "zrank": {"WITHSCORE": "7.2.0"},
@@ -92,7 +93,7 @@ NOT_HERE: Final[dict[str, str]] = {
         "cluster|slaves restore-asking migrate"
     ),
     "modules": "module|load module|loadex module|unload",
-    "looking on": "lolwut script|debug",
+    "looking on": "script|debug",
 }
 
 # What came after 7.0 and is not here; of module commands, what their names begin with.
