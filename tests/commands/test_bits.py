@@ -58,7 +58,8 @@ def test_other_requests_are_refused_or_answered_as_there(
         BITOP and d none|BITOP AND d none none|EXISTS d|BITOP AND text none|EXISTS text|GETBIT none 4294967295
         GETBIT none 4294967296|GETBIT none -1|GETBIT none 1.5|SETBIT none 4294967296 1|SETBIT none 0 2|SETBIT none 0 x
         SETBIT none x x|SETBIT none 9 0|GET none|BITCOUNT missing|BITCOUNT missing 0 -1
-        BITPOS missing 1|BITPOS missing 0|BITPOS none 1 0 0 BIT more|BITCOUNT none 0 0 BIT more|BITPOS none 0 x|BITPOS none 0 0 x BITS
+        BITPOS missing 1|BITPOS missing 0
+        BITPOS none 1 0 0 BIT more|BITCOUNT none 0 0 BIT more|BITPOS none 0 x|BITPOS none 0 0 x BITS
         BITPOS none x|BITCOUNT none -1 -2 BIT|BITCOUNT none 0|GETBIT none|SETBIT none 0|BITCOUNT|BITPOS none
         BITOP AND d|BITOP NOT|SET ttl a EX 1000|SETBIT ttl 3 1|TTL ttl|BITOP NOT ttl ttl|TTL ttl|GET ttl
         COMMAND GETKEYS BITOP AND d a b|COMMAND GETKEYSANDFLAGS BITOP AND d a b|COMMAND GETKEYSANDFLAGS SETBIT k 0 1
