@@ -27,7 +27,7 @@ SITUATIONS = (
     *("starts that cut the end of a file", "starts that found less than there was"),
     *("increments that end with prepared space", "increments without the end of a group"),
     *("increments without the beginning of a group", "increments without the middle of a group"),
-    *("steps while the disk is busy", "snapshots from elsewhere"),
+    *("steps while the disk is busy", "writes in two halves", "snapshots from elsewhere"),
 )
 
 

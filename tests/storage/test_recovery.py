@@ -430,6 +430,17 @@ def test_a_group_with_a_block_that_was_never_written_is_cut_off(tmp_path: Path) 
     assert "because a block of the file was never written: " in told[0]
 
 
+@pytest.mark.parametrize("taken", [1, 100, 511])
+def test_a_group_with_a_block_written_in_part_is_cut_off(tmp_path: Path, taken: int) -> None:
+    """The system took a write in two parts that meet in a block, and the block was last on disk between them."""
+    data = journalled(LARGE)
+    with_increment(tmp_path, data[: 8 * 512 + taken] + bytes(512 - taken) + data[9 * 512 :])
+    engine, report, told = load(tmp_path)
+    assert report.cuts[0].offset == len(journalled(LARGE[:2]))
+    assert len(engine.databases[0].values[b"large"]) == 2
+    assert "because a block of the file was never written: " in told[0]
+
+
 def test_what_follows_a_missing_block_is_cut_off_where_nothing_was_synced(tmp_path: Path) -> None:
     with_increment(tmp_path, without_block(journalled(LARGE, policy="no"), 1))
     engine, report, _ = load(tmp_path)

@@ -15,10 +15,11 @@ A group (see formats.aof_seal) counts as a whole or not at all: what a crash lef
 was written and synced as one. Commands that no seal stands before are those of a redis-server, and count one by one.
 
 A machine that loses power may keep any of the blocks that were written since the last sync: a block that is missing
-between others reads as zeros up to a multiple of 512 bytes, and what follows it was never acknowledged, unless a whole
-group behind it says that it was written after that block was synced. Then the disk has lost what it had, like any bytes
-that are wrong and not missing: nothing is cut for that. A length that was damaged can pass for the beginning of a long
-command or group; it does not where whole commands follow right up to the end, or another group inside of it.
+between others reads as zeros up to a multiple of 512 bytes. The zeros may begin within the block, where one write ended
+and the next, which is missing, went on. What follows them was never acknowledged, unless a whole group behind it says
+that it was written after that block was synced. Then the disk has lost what it had, like any bytes that are wrong and
+not missing: nothing is cut for that. A length that was damaged can pass for the beginning of a long command or group;
+it does not where whole commands follow right up to the end, or another group inside of it.
 
 What is cut is copied to `<file>.cut-<offset>-<time>` and synced before the file is made shorter. A crash in between
 leaves both, and the next start cuts again.
@@ -35,7 +36,6 @@ from headrace.formats.aof_seal import SEAL_BYTES, was_synced
 from headrace.storage.disk import Disk
 
 BLOCK: Final = 512  # what a disk writes as one
-_NO_BLOCK: Final = bytes(BLOCK)
 _NAMED: Final = 5  # how many of the commands that are cut off are named
 _SHOWN: Final = 40
 
@@ -82,16 +82,24 @@ def examine(reader: AofReader, source: memoryview) -> Tail:
 
 
 def _missing_block(reader: AofReader, source: memoryview) -> int | None:
-    """Find zeros that reach to the end of their block: where reading stopped, or in a group that is not as sealed."""
+    """Find zeros that reach to the end of their block: where reading stopped, or in a group that is not as sealed.
+
+    They may begin within a block: the system took a write in two parts, and the block was last on disk between them.
+    """
     at, end = reader.bad, min(reader.group_end, reader.data_size)
     if reader.ending is Ending.CORRUPT:
-        return at if _is_missing(source, at) else None
-    return next((block for block in range(at - at % BLOCK + BLOCK, end, BLOCK) if _is_missing(source, block)), None)
+        zeros = _zeros_at_end(source, at)
+        return zeros if zeros == at else None
+    for block in range(at - at % BLOCK, end, BLOCK):
+        zeros = _zeros_at_end(source, max(block, at))
+        if zeros < min(block + BLOCK, end):
+            return zeros
+    return None
 
 
-def _is_missing(source: memoryview, at: int) -> bool:
-    rest = source[at : at - at % BLOCK + BLOCK]
-    return rest.tobytes() == _NO_BLOCK[: len(rest)]
+def _zeros_at_end(source: memoryview, at: int) -> int:
+    """Find where the zeros begin with which a block ends, seen from a place in it on; without any, its end."""
+    return at + len(source[at : at - at % BLOCK + BLOCK].tobytes().rstrip(b"\0"))
 
 
 def groups_inside(source: memoryview, start: int, end: int) -> bool:

@@ -42,6 +42,7 @@ ROOT: Final = Path("/simulated")
 BEGINNING_MS: Final = 1_700_000_000_000
 NEVER: Final = 2**63
 ROOM: Final = 3000  # bytes of zeros before the data, so that there is soon need for more
+SHORT_LIKELIHOOD: Final = 0.2  # of a write of which the system takes only a half at first
 DEEPEST: Final = 3  # power cuts in a row, each before life went on for long
 
 
@@ -411,6 +412,9 @@ class Life:
             raise ProcessEnded
         if self.random.random() < self.cut_likelihood:
             self._cut_power()
+        if self.disk.attempted.startswith("write") and self.random.random() < SHORT_LIKELIHOOD:
+            self.tally["writes in two halves"] += 1
+            self.disk.take_half_of_next_write()
 
     def _cut_power(self) -> None:
         """Try several ways in which the disk may be found if the power fails now."""
