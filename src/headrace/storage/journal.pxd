@@ -80,6 +80,7 @@ cdef class Journal(Subscriber):
     cdef int begin_sync(self) except -1
     cdef int set_target(self) except -1
     cdef int take_back(self) except -1
+    cdef int await_worker(self) except -1
     cdef int prepare(self) except -1
     cdef int unprepare(self) except -1
     cdef int fail(self, int error, bint sync_failed) except -1

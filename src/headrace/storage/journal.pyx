@@ -96,8 +96,7 @@ cdef class Journal(Subscriber):
 
         What was taken before is out, or in its base, but for what was collected: that is written first.
         """
-        while self.busy:
-            self.busy = self.worker.collect().more
+        self.await_worker()
         if self.worker is not None:
             self.worker.forget()
         if not self.collecting:
@@ -119,10 +118,17 @@ cdef class Journal(Subscriber):
     def detach(self):
         """Write nowhere from now on; returns the file, which is the caller's to close."""
         file = self.file
+        self.await_worker()             # it writes into what is about to be cut
         with suppress(OSError):
             self.unprepare()            # where the disk refuses even that, zeros remain, which is no harm
         self.attach(None, 0)
         return file
+
+    cdef int await_worker(self) except -1:
+        """Let the worker end what it does, whatever comes of it."""
+        while self.busy:
+            self.busy = self.worker.collect().more
+        return 0
 
     def set_policy(self, name: str) -> None:
         """Follow `appendfsync`; an OSError where the file cannot be made ready for it, and nothing has changed."""
