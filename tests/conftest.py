@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ pytest.register_assert_rewrite("support")
 from support.campaign import LONG  # noqa: E402
 from support.ports import free_port  # noqa: E402
 from support.sharing import Sharing, turn_of  # noqa: E402
-from support.starting import wait_for  # noqa: E402
+from support.starting import client_of  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,19 +49,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Shari
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
     items.sort(key=lambda item: turn_of(item.nodeid))
-
-
-@contextmanager
-def client_of(process: subprocess.Popen[bytes], port: int) -> Iterator[redis.Redis]:
-    """A client of a server that was just started, once it answers; the server ends with it."""
-    client = redis.Redis(port=port, protocol=2)
-    try:
-        wait_for(process, client)
-        yield client
-    finally:
-        client.close()
-        process.terminate()
-        process.wait(10)
 
 
 @pytest.fixture(scope="session")

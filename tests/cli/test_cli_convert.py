@@ -18,7 +18,7 @@ from support.cli.process import headrace, output, refusal, told
 from support.ports import free_port
 from support.rdb_samples import comparable, sample_keys, written
 from support.server_process import ServerProcess
-from support.starting import wait_for
+from support.starting import client_of
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -45,14 +45,8 @@ def redis_on(directory: Path, *arguments: str) -> Iterator[redis.Redis]:
         [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", "", *arguments],
         stdout=subprocess.DEVNULL,
     )
-    client = redis.Redis(port=port, protocol=2)
-    try:
-        wait_for(process, client)
+    with client_of(process, port) as client:
         yield client
-    finally:
-        client.close()
-        process.kill()
-        process.wait(10)
 
 
 def small_data(path: Path) -> None:

@@ -23,6 +23,7 @@ from support.patience import PATIENCE_S
 from support.server_process import READY, ServerProcess
 from support.storage.faulty_disk import FaultyDisk
 from support.storage.refused_program import ADD, STEPS, Execute, Program
+from support.storage.small_disk import small_file_system
 
 MOST_STARTS = 60
 # The error, how many operations are refused, and how many are between two that are the first.
@@ -72,13 +73,8 @@ def test_a_database_in_process_loses_nothing_that_it_acknowledged(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], capture_output=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
+    with small_file_system(tmp_path / "small") as path:
+        yield path
 
 
 def test_a_database_in_process_on_a_full_disk(small_disk: Path) -> None:

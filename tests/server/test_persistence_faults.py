@@ -23,6 +23,7 @@ from support.filled_server import assert_filled, children_of, fill
 from support.patience import PATIENCE_S
 from support.server_process import ServerProcess, run_to_its_end
 from support.storage.faulty_disk import FaultyDisk
+from support.storage.small_disk import small_file_system
 
 # Root may write anywhere; a server that has given up these two capabilities may not.
 WITHOUT_OVERRIDE = (
@@ -128,13 +129,8 @@ def kill_and_check(server: ServerProcess, ledger: Ledger, directory: Path, data:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], capture_output=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
+    with small_file_system(tmp_path / "small") as path:
+        yield path
 
 
 def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:

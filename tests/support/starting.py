@@ -1,8 +1,10 @@
-"""How a test waits for a server that it has started."""
+"""Servers that tests start: how to wait for one, and a client that ends with it."""
 
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import redis
@@ -23,3 +25,16 @@ def wait_for(process: subprocess.Popen[bytes], client: redis.Redis) -> None:
             client.ping()
             return
     pytest.fail(f"{process.args!r} does not answer")
+
+
+@contextmanager
+def client_of(process: subprocess.Popen[bytes], port: int) -> Iterator[redis.Redis]:
+    """A client of a server that was just started, once it answers; the server ends with it."""
+    client = redis.Redis(port=port, protocol=2)
+    try:
+        wait_for(process, client)
+        yield client
+    finally:
+        client.close()
+        process.terminate()
+        process.wait(10)

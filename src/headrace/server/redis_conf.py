@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from headrace.core.errors import HeadraceError
 from headrace.engine.configuration.config import SETTINGS, ChangeRefused, Config, UnknownSetting
+from headrace.engine.whole_file import replace_file
 from headrace.protocol.inline import split_words
 
 _INCLUDES_INSIDE_EACH_OTHER = 16
@@ -171,23 +171,8 @@ def rewrite_file(path: Path, config: Config) -> None:
     or where an included file or a flag has set it. A link stays a link: the file that it names is written.
     """
     path = path.resolve()
-    lines = rewritten(path.read_text(errors="surrogateescape"), config)
-    mode = path.stat().st_mode
-    with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, errors="surrogateescape") as draft:
-        try:
-            draft.write(lines)
-            draft.flush()
-            os.fchmod(draft.fileno(), mode & 0o777)
-            os.fsync(draft.fileno())
-            Path(draft.name).replace(path)
-        except OSError:
-            Path(draft.name).unlink(missing_ok=True)
-            raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    lines = rewritten(path.read_text(encoding="utf-8", errors="surrogateescape"), config)
+    replace_file(path, lines.encode("utf-8", "surrogateescape"), path.stat().st_mode & 0o777)
 
 
 def rewritten(text: str, config: Config) -> str:

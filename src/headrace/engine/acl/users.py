@@ -12,7 +12,6 @@ must end, which is for the caller to do.
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Final
 
 from headrace.core.errors import HeadraceError
@@ -24,6 +23,7 @@ from headrace.engine.client_line import describe
 from headrace.engine.command import Command
 from headrace.engine.engine import Engine
 from headrace.engine.pubsub.exchange import Kind, held_by
+from headrace.engine.whole_file import replace_file
 
 DEFAULT: Final = b"default"
 
@@ -211,21 +211,7 @@ class Users:
 
     def save_file(self, path: str) -> None:
         """Write all users to a file, which has them all or is as it was."""
-        place = Path(path).absolute()
-        with NamedTemporaryFile("wb", dir=place.parent, prefix=place.name, delete=False) as draft:
-            try:
-                draft.write(b"".join(line + b"\n" for line in self.lines()))
-                draft.flush()
-                os.fsync(draft.fileno())
-                Path(draft.name).replace(place)
-            except OSError:
-                Path(draft.name).unlink(missing_ok=True)
-                raise
-        directory = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replace_file(Path(path).absolute(), b"".join(line + b"\n" for line in self.lines()))
 
 
 def explain(user: User, denied: Denial) -> bytes:
