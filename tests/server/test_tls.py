@@ -9,39 +9,19 @@ from pathlib import Path
 import pytest
 import redis
 
+from support.certificates import issue, openssl
 from support.ports import free_port
 from support.server_process import ServerProcess, run_to_its_end
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make certificates")
 
 
-def openssl(*words: str, directory: Path) -> None:
-    subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
-
-
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two authorities; a server and a client of the first, and another server and a stranger of the second."""
     directory = tmp_path_factory.mktemp("certificates")
-    elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    extension = directory / "names"
-    extension.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for authority, issued in (("ca", ("server", "client")), ("other-ca", ("other-server", "stranger"))):
-        openssl(
-            *("req", "-x509", *elliptic, "-days", "2", "-subj", f"/CN={authority}"),
-            *("-keyout", f"{authority}.key", "-out", f"{authority}.crt"),
-            directory=directory,
-        )
-        for name in issued:
-            openssl(
-                *("req", *elliptic, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
-                directory=directory,
-            )
-            openssl(
-                *("x509", "-req", "-days", "2", "-in", f"{name}.csr", "-CA", f"{authority}.crt"),
-                *("-CAkey", f"{authority}.key", "-CAcreateserial", "-extfile", "names", "-out", f"{name}.crt"),
-                directory=directory,
-            )
+    issue(directory, "ca", "server", "client")
+    issue(directory, "other-ca", "other-server", "stranger")
     openssl("ec", "-in", "server.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key", directory=directory)
     return directory
 

@@ -39,7 +39,8 @@ class MasterAddress(Words):
     default: Any = ()
 
     def _parse(self, words: Sequence[str]) -> Any:
-        if list(words) in ([], [""]):
+        words = [part for word in words for part in word.split()]  # a command line may have both in one argument
+        if not words:
             return ()
         if len(words) != 2:
             raise SettingRefused("wrong number of arguments")
