@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Protocol, final
+from typing import final
 
 from headrace.core.entry_log import NodeLimits
 from headrace.engine.acl.users import Users
@@ -30,9 +30,6 @@ from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
 from headrace.engine.write_refusals import WriteRefusals
 
-class ShutdownHook(Protocol):
-    def __call__(self, save: bool | None, *, now: bool = ...) -> None: ...
-
 @final
 class Engine:
     clock: Callable[[], int] | None
@@ -45,7 +42,7 @@ class Engine:
     write_refusal: bytes | None
     stale_refusal: bytes | None
     paused_until: int
-    shutdown_hook: ShutdownHook | None
+    shutdown_hook: Callable[..., None] | None
     persistence: Persistence
     replication: Replication
     long_runs: LongRuns | None

@@ -6,7 +6,7 @@ these.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headrace.engine.errors import CommandError
 
@@ -27,14 +27,6 @@ class FailoverRequest:
     target: tuple[str, int] | None = None  # address of a replica; None: the first that has everything
     force: bool = False  # make it the master when the time is up, whether it has everything or not
     timeout_ms: int = 0  # 0: no limit
-
-
-class SyncCounts(NamedTuple):
-    """How often followers began to follow: with a snapshot, without one, and with one although they did not want it."""
-
-    full: int = 0
-    partial: int = 0
-    refused_partial: int = 0
 
 
 def no_backlog_fields(size: int) -> Iterator[tuple[str, object]]:
@@ -72,6 +64,11 @@ class Replication:
         """Return what ROLE replies."""
         return [b"master", self._engine.effects.offset, []]
 
+    @property
+    def sync_counts(self) -> tuple[int, int, int]:
+        """How often followers got a snapshot, could continue, and could not."""
+        return 0, 0, 0
+
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO replication."""
         yield "role", "master"
@@ -95,11 +92,6 @@ class Replication:
     def is_followed(self) -> bool:
         """Whether there are followers, to which messages of PUBLISH must be sent."""
         return False
-
-    @property
-    def syncs(self) -> SyncCounts:
-        """How often followers began to follow, and in which way."""
-        return SyncCounts()
 
     def note_option(self, client: "Client", option: bytes, value: bytes) -> None:
         """Take what REPLCONF says of a client."""

@@ -19,7 +19,7 @@ from headrace.engine.blocking.waking import release, replicas_have_more
 from headrace.engine.client import Client
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
-from headrace.engine.replication import FailoverRequest, Replication, RoleReply, SyncCounts
+from headrace.engine.replication import FailoverRequest, Replication, RoleReply
 from headrace.engine.write_refusals import Cause
 from headrace.replication.failover import Failover
 from headrace.replication.parts import Followers, MasterLink
@@ -272,12 +272,6 @@ class ReplicationNode(Replication):
         """Count the followers that have everything up to an offset on disk."""
         return self.followers.count_synced_at(offset)
 
-    @property
-    def syncs(self) -> SyncCounts:
-        """How often followers began to follow, and in which way."""
-        followers = self.followers
-        return SyncCounts(followers.full_syncs, followers.partial_syncs, followers.refused_partial_syncs)
-
     # --- looking ---------------------------------------------------------------------------------------------------
 
     def role(self) -> RoleReply:
@@ -293,6 +287,11 @@ class ReplicationNode(Replication):
             if each.state == "online"
         ]
         return [b"master", offset, online]
+
+    @property
+    def sync_counts(self) -> tuple[int, int, int]:
+        """How often followers got a snapshot, could continue, and could not."""
+        return self.followers.sync_counts
 
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO replication."""

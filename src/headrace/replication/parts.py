@@ -38,9 +38,6 @@ class Followers(Protocol):
     """All of them."""
 
     on_acknowledged: Callable[[], None]
-    full_syncs: int
-    partial_syncs: int
-    refused_partial_syncs: int
 
     def __iter__(self) -> Iterator[Follower]: ...
 
@@ -57,6 +54,10 @@ class Followers(Protocol):
 
     def acknowledged(self, client: Client, offset: int, synced: int | None) -> None:
         """Note how far one is."""
+
+    @property
+    def sync_counts(self) -> tuple[int, int, int]:
+        """How often one got a snapshot, could continue, and could not."""
 
     def request_acks(self) -> None:
         """Ask all how far they are."""
@@ -81,7 +82,7 @@ class NoFollowers:
     """Nobody can follow this server."""
 
     on_acknowledged: Callable[[], None]
-    full_syncs = partial_syncs = refused_partial_syncs = 0
+    sync_counts = (0, 0, 0)
 
     def __iter__(self) -> Iterator[Follower]:
         return iter(())

@@ -143,10 +143,10 @@ def _stats(engine: Engine) -> Fields:
     yield "instantaneous_input_kbps", f"{stats.rates.per_second(1) / 1024:.2f}"
     yield "instantaneous_output_kbps", f"{stats.rates.per_second(2) / 1024:.2f}"
     yield "rejected_connections", stats.rejected_connections
-    syncs = engine.replication.syncs
-    yield "sync_full", syncs.full
-    yield "sync_partial_ok", syncs.partial
-    yield "sync_partial_err", syncs.refused_partial
+    full, partial, refused = engine.replication.sync_counts
+    yield "sync_full", full
+    yield "sync_partial_ok", partial
+    yield "sync_partial_err", refused
     yield "expired_keys", stats.expired
     yield "evicted_keys", 0
     yield "evicted_clients", 0
