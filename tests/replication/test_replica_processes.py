@@ -2,8 +2,6 @@
 
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,9 @@ from support.ports import free_port
 from support.raw_client import port_of
 from support.replication.redis_master import offset_of, redis_master
 from support.server_process import ServerProcess
+from support.storage.small_disk import small_file_system
+
+PASSWORD = "pw"
 
 
 def field(server: ServerProcess, name: str) -> object:
@@ -84,20 +85,9 @@ def test_two_servers_that_follow_each_other_say_so(tmp_path: Path) -> None:
         other.await_log(f"is itself a replica of 127.0.0.1:{other.port} and has no link to its master")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], capture_output=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
-
-
-def test_a_snapshot_for_which_there_is_no_room(tmp_path: Path, small_disk: Path) -> None:
+def test_a_snapshot_for_which_there_is_no_room(tmp_path: Path) -> None:
     with (
+        small_file_system(tmp_path / "small") as small_disk,
         redis_master(tmp_path / "master", "--rdbcompression", "no") as master,
         ServerProcess(tmp_path, "--dir", str(small_disk), "--appendfsync", "everysec") as server,
         server.client() as client,
@@ -122,7 +112,7 @@ def test_a_master_that_wants_tls_and_a_password(tmp_path: Path) -> None:
     served = (*trust, "--tls-cert-file", str(tmp_path / "server.crt"), "--tls-key-file", str(tmp_path / "server.key"))
     with (
         redis_master(
-            tmp_path / "master", "--tls-port", str(port), *served, "--requirepass", "pw", password="pw"
+            tmp_path / "master", "--tls-port", str(port), *served, "--requirepass", PASSWORD, password=PASSWORD
         ) as master,
         ServerProcess(
             tmp_path,
@@ -135,6 +125,6 @@ def test_a_master_that_wants_tls_and_a_password(tmp_path: Path) -> None:
         await_that(lambda: field(replica, "master_link_error"))
         client.config_set("tls-cert-file", str(tmp_path / "client.crt"), "tls-key-file", str(tmp_path / "client.key"))
         replica.await_log("refused the password of masterauth: 'WRONGPASS")
-        client.config_set("masterauth", "pw")
+        client.config_set("masterauth", PASSWORD)
         await_offset(replica, master)
         assert client.get("k") == "v"

@@ -3,7 +3,6 @@
 import shutil
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
