@@ -32,3 +32,26 @@ def test_counts_are_stored(engine: InProcess) -> None:
     assert engine.run("ZSCORE", "d", "x") == b"$1\r\n2\r\n"
     assert engine.run("ZINTERSTORE", "d", 2, "b", "c", "AGGREGATE", "COUNT") == b":2\r\n"
     assert engine.run("ZSCORE", "d", "z") == b"$1\r\n2\r\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "request_", "effects"),
+    [
+        ("8.6", "ZUNIONSTORE d 2 a c AGGREGATE COUNT", ["DEL d", "ZADD d 1 y 1 z 2 x"]),
+        ("7.0", "ZINTERSTORE a 2 a none AGGREGATE COUNT", ["DEL a"]),
+        ("7.0", "ZINTERSTORE none 2 a none AGGREGATE COUNT", []),
+        ("7.0", "ZUNIONSTORE d 1 a", ["ZUNIONSTORE d 1 a"]),
+        ("8.8", "ZUNIONSTORE d 1 a AGGREGATE COUNT", ["ZUNIONSTORE d 1 a AGGREGATE COUNT"]),
+        ("7.2", "BITOP DIFF d t none", ["DEL d", "SET d text"]),
+        ("8.6", "BITOP DIFF d t none", ["BITOP DIFF d t none"]),
+        ("7.0", "BITOP OR d t none", ["BITOP OR d t none"]),
+    ],
+)
+def test_what_older_servers_do_not_know_is_written_for_them_as_what_it_did(
+    engine: InProcess, version: str, request_: str, effects: list[str]
+) -> None:
+    engine.run("SET", "t", "text")
+    engine.run("CONFIG", "SET", "rdb-compatibility-version", version)
+    engine.take_effects()
+    engine.run(*request_.split())
+    assert [b" ".join(effect).decode() for _, effect in engine.take_effects()] == effects

@@ -16,6 +16,7 @@ from headrace.core.sorted_set import SortedSet
 from headrace.engine.call import Call
 from headrace.engine.errors import WRONG_TYPE, CommandError
 from headrace.engine.pubsub.notifications import Event
+from headrace.protocol.doubles import double_text
 
 Held = TypeVar("Held")
 
@@ -90,6 +91,25 @@ def change_string(call: Call, key: bytes, text: bytes, event: bytes) -> None:
     else:
         call.create(key, text)
     note_change(call, key, Event.STRING, event)
+
+
+def store_for(call: Call, key: bytes, result: bytes | SortedSet, event: bytes, *without: str) -> None:
+    """Do what `store_result` does, for a request that some values of `rdb-compatibility-version` are without.
+
+    Servers of these versions have to load the effect: it is what was stored, in commands that every version has.
+    """
+    before = call.engine.dirty
+    store_result(call, key, result, event)
+    if call.engine.dirty == before or call.engine.config["rdb-compatibility-version"] not in without:
+        return
+    call.emit([b"DEL", key])
+    if isinstance(result, SortedSet):
+        pairs = [word for member, score in result.items() for word in (double_text(score), member)]
+        stored = [b"ZADD", key, *pairs]
+    else:
+        stored = [b"SET", key, result]
+    if result:
+        call.emit(stored)
 
 
 def store_result(call: Call, key: bytes, result: Sized, event: bytes | None = None) -> None:

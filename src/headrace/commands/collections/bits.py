@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.commands.arguments import index_range
 from headrace.commands.declaration.table import FIRST, command
-from headrace.commands.held import change_string, store_result, string_at
+from headrace.commands.held import change_string, store_for, string_at
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
@@ -164,6 +164,7 @@ _OPERATIONS: Final[dict[bytes, Callable[[Rows], int]]] = {
     b"one": _one,
 }
 _OF_TWO: Final = (b"diff", b"diff1", b"andor")
+_SINCE_8_2: Final = (*_OF_TWO, b"one")
 
 
 @command(
@@ -190,7 +191,8 @@ def bitop(call: Call) -> None:
         raise CommandError(b"ERR BITOP %s must be called with at least two source keys." % name.upper())
     texts = [string_at(call, key) or b"" for key in keys]
     size = max(map(len, texts))
-    store_result(call, call.argv[2], b"".join(_combined(operation, texts, size)), b"set")
+    combined = b"".join(_combined(operation, texts, size))
+    store_for(call, call.argv[2], combined, b"set", *(("7.0", "7.2") if name in _SINCE_8_2 else ()))
 
 
 def _combined(operation: Callable[[Rows], int], texts: list[bytes], size: int) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from headrace.commands.arguments import LONG_MAX, numbered_keys, read_float, read_limited
 from headrace.commands.declaration.table import FIRST, command
-from headrace.commands.held import store_result
+from headrace.commands.held import store_for, store_result
 from headrace.commands.replies import reply_scored, reply_texts
 from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
@@ -50,6 +50,7 @@ class _Request:
     aggregate: Aggregate = _sum
     with_scores: bool = False
     limit: int = 0
+    counts: bool = False  # AGGREGATE COUNT, since 8.8
 
     def weighted(self) -> list[tuple[Scores, float]]:
         """Return the inputs with their weights, smallest first."""
@@ -82,7 +83,6 @@ def _read_request(call: Call, at: int, *options: bytes) -> _Request:
         raise CommandError(SYNTAX)
     request = _Request([_scores_at(call, key) for key in call.argv[at + 1 : at + 1 + count]], [1.0] * count)
     at += 1 + count
-    counts = False
     while at < call.argc:
         option = call.argv[at].lower()
         behind = call.argc - at - 1
@@ -93,7 +93,7 @@ def _read_request(call: Call, at: int, *options: bytes) -> _Request:
             at += count
         elif option == b"aggregate" and behind and call.argv[at + 1].lower() in _AGGREGATES:
             request.aggregate = _AGGREGATES[call.argv[at + 1].lower()]
-            counts = call.argv[at + 1].lower() == b"count"
+            request.counts = call.argv[at + 1].lower() == b"count"
             at += 1
         elif option == b"limit" and behind:
             request.limit = read_limited(call, at + 1, 0, LONG_MAX, b"ERR LIMIT can't be negative")
@@ -103,7 +103,7 @@ def _read_request(call: Call, at: int, *options: bytes) -> _Request:
         else:
             raise CommandError(SYNTAX)
         at += 1
-    if counts:
+    if request.counts:
         request.inputs = [dict.fromkeys(scores, 1.0) for scores in request.inputs]
     return request
 
@@ -138,6 +138,11 @@ def _difference(request: _Request) -> SortedSet:
     return SortedSet.from_pairs(
         (member, score) for member, score in first.items() if not any(member in scores for scores in others)
     )
+
+
+def _store(call: Call, request: _Request, found: SortedSet) -> None:
+    without = ("7.0", "7.2", "8.6") if request.counts else ()
+    store_for(call, call.argv[1], found, call.command.name, *without)
 
 
 def _reply(call: Call, request: _Request, found: SortedSet) -> None:
@@ -203,7 +208,8 @@ def zdiff(call: Call) -> None:
 )
 def zunionstore(call: Call) -> None:
     """Give a key what ZUNION finds, and reply how many members that are."""
-    store_result(call, call.argv[1], _union(_read_request(call, 2, b"weights", b"aggregate")))
+    request = _read_request(call, 2, b"weights", b"aggregate")
+    _store(call, request, _union(request))
 
 
 @command(
@@ -217,7 +223,8 @@ def zunionstore(call: Call) -> None:
 )
 def zinterstore(call: Call) -> None:
     """Give a key what ZINTER finds, and reply how many members that are."""
-    store_result(call, call.argv[1], _intersection(_read_request(call, 2, b"weights", b"aggregate")))
+    request = _read_request(call, 2, b"weights", b"aggregate")
+    _store(call, request, _intersection(request))
 
 
 @command(

@@ -58,6 +58,9 @@ Options of commands in the tables above that are refused as a syntax error:
 | command | options |
 | --- | --- |
 """
+_EVENTS: Final = """
+
+`notify-keyspace-events` knows no events of the fields of hashes: the letters S, T, I and V of Redis 8.8 are refused."""
 _FILES: Final = """
 
 ## Files
@@ -155,6 +158,7 @@ def _not_here() -> str:
             "\n".join(map(_row, _named(NOT_HERE_LATER))),
             _OPTIONS,
             "\n".join(map(_row, options)),
+            _EVENTS,
             _FILES,
             "\n".join(map(_row, only)),
             "\n",
