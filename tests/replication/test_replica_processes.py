@@ -15,7 +15,7 @@ from support.replication.redis_master import offset_of, redis_master
 from support.server_process import ServerProcess
 from support.storage.small_disk import small_file_system
 
-PASSWORD = "pw"
+REQUIRED = "pw"
 
 
 def field(server: ServerProcess, name: str) -> object:
@@ -112,7 +112,7 @@ def test_a_master_that_wants_tls_and_a_password(tmp_path: Path) -> None:
     served = (*trust, "--tls-cert-file", str(tmp_path / "server.crt"), "--tls-key-file", str(tmp_path / "server.key"))
     with (
         redis_master(
-            tmp_path / "master", "--tls-port", str(port), *served, "--requirepass", PASSWORD, password=PASSWORD
+            tmp_path / "master", "--tls-port", str(port), *served, "--requirepass", REQUIRED, password=REQUIRED
         ) as master,
         ServerProcess(
             tmp_path,
@@ -125,6 +125,6 @@ def test_a_master_that_wants_tls_and_a_password(tmp_path: Path) -> None:
         await_that(lambda: field(replica, "master_link_error"))
         client.config_set("tls-cert-file", str(tmp_path / "client.crt"), "tls-key-file", str(tmp_path / "client.key"))
         replica.await_log("refused the password of masterauth: 'WRONGPASS")
-        client.config_set("masterauth", PASSWORD)
+        client.config_set("masterauth", REQUIRED)
         await_offset(replica, master)
         assert client.get("k") == "v"
