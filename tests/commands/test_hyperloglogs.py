@@ -199,3 +199,5 @@ def test_a_count_that_cannot_be_written_is_replied_and_not_kept() -> None:
     assert engine.run("PFCOUNT", "k") == b":2\r\n"
     assert engine.run("GET", "k") == before
     assert engine.take_effects() == []
+    assert Applier(engine.engine, 0).run([b"PFCOUNT", b"k"]) is None
+    assert engine.run("GET", "k") != before, "what another server kept is kept, also by a replica that refuses writes"
