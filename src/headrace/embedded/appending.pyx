@@ -38,7 +38,7 @@ from headrace.engine.blocking.pausing import must_wait
 cdef enum:
     KEPT = 1 << 20              # a buffer that grew beyond this is given back
 
-cdef bytes SAFE = b"+OK\r\n"             # to who waits for the disk: what ends without it may not have lasted
+cdef bytes SAFE = b"+OK\r\n"             # for the thread that waits for the disk; without it, an add may be lost
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1

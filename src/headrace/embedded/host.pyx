@@ -116,7 +116,7 @@ cdef class Host:
     cdef int interrupted(self) except -1:
         """An exception that is not the engine's went through it: a command may be half done.
 
-        The effects of commands that were over go to disk, and their replies to whom they belong; then it is the end.
+        The effects of finished commands go to disk, and their replies to their connections; then the host ends.
         """
         if self.state != OPEN:
             return 0

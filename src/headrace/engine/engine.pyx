@@ -395,7 +395,7 @@ cdef class Engine:
         return 0
 
     cdef int attend_after(self, Client client, Command command, list argv) except -1:
-        """Show a command to those who monitor, and remember what a tracked client has read."""
+        """Show a command to clients that monitor, and remember what a tracked client has read."""
         if self.monitors.clients and not command.flags & SKIP_MONITOR and not client.retrying:
             self.depth += 1                     # the lines come behind the reply
             try:
@@ -468,7 +468,7 @@ cdef class Engine:
         return None if touched_ms is None else touched_ms + 1000 * self.config["headrace-stage-ttl"] + 1
 
     cdef int look_for_clock_step(self) except -1:
-        """Where Unix time was set, let those look again who wait for entries to be idle: idle times are Unix time."""
+        """When Unix time was set, let clients look again that wait for entries to be idle: idle times are Unix time."""
         cdef int64_t lead = self.now_ms - self.steady_now_ms
         if not -CLOCK_STEP_MS < lead - self.wall_lead_ms < CLOCK_STEP_MS:
             for db, key in self.waiting.take_reminders():

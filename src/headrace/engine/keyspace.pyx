@@ -1,5 +1,5 @@
 # cython: nonecheck=True
-"""The keys of all databases, as commands find them: expired keys are gone, and whoever minds a key learns of it.
+"""The keys of all databases, as commands find them: expired keys are gone, and clients learn of keys that change.
 
     looking     find, peek                                       a key whose time has come expires when it is looked up
     changing    touch, signal, announce                          transactions that watch, clients that wait, events

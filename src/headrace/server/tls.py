@@ -2,7 +2,7 @@
 
     tls-port           on the addresses of `bind`; 0: none
     tls-cert-file      the server's certificate, with those that it needs to be believed; tls-key-file: its key
-    tls-ca-cert-file   whom to believe clients' certificates, or tls-ca-cert-dir
+    tls-ca-cert-file   the authorities that sign clients' certificates, or tls-ca-cert-dir
     tls-auth-clients   whether clients need one: yes, no, or only a good one where they have one (optional)
 
 A change is tried before it takes effect: with a certificate that cannot be used the one before stays. Connections that
@@ -130,7 +130,7 @@ def _load_authorities(context: ssl.SSLContext, config: Config) -> None:
     try:
         context.load_verify_locations(file or None, directory or None)
     except (ssl.SSLError, OSError):
-        raise BadTLS(f"The certificates of {file or directory}, whom to believe, cannot be read.") from None
+        raise BadTLS(f"The certificates of authorities in {file or directory} cannot be read.") from None
 
 
 class TlsPort:

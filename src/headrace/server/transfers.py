@@ -1,7 +1,7 @@
 """Snapshots that are sent over connections: SYNC of a client that wants nothing else, as `redis-cli --rdb` does.
 
     SYNC ─► waits, and gets an empty line a second      until no other child is at work
-         ─► a child writes a file                       of the moment of its fork, for all who wait for the same
+         ─► a child writes a file                       of the moment of its fork, for all clients that wait
          ─► `$length`, the bytes, the end               piece by piece, as the client takes them
 
 The file loses its name before it is sent, so that nothing is left of it, whatever happens. In memory there is one

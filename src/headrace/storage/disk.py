@@ -5,8 +5,8 @@
     looking       exists, is_directory, size, list
 
 Nothing else in storage touches a file, so that a test that replaces the disk sees every operation in its order, can
-make each fail, and can build the states that a power cut may leave. Failures are OSErrors; whoever knows what was
-attempted makes a sentence of them.
+make each fail, and can build the states that a power cut may leave. Failures are OSErrors; the caller, which
+knows what was attempted, makes a sentence of them.
 """
 
 import fcntl

@@ -232,7 +232,7 @@ class Store(Persistence):
         self.engine.effects.begin_at(offset, history)
         self._disk_error = ""
         self._refuse_or_allow()
-        self._synced()  # who waits for the disk waits for what is gone
+        self._synced()  # clients that wait for the disk wait for effects that are gone
         loaded = yield from load_adopted(self.engine, self._disk, path, self.log)
         self.saving.note_save()
         if any(skipped.kind == LIBRARY for skipped in loaded.skipped):

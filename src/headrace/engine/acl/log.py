@@ -1,7 +1,7 @@
-"""ACL LOG: who was turned away, why, and how often.
+"""ACL LOG: which clients were refused, why, and how often.
 
-The same thing again within a minute is counted, not listed; the newest comes first, and `acllog-max-len` are kept. Of
-names and keys that are longer than people choose, the beginning is kept: they come from those who were refused.
+A refusal that repeats within a minute is counted, not listed again. The newest comes first, and `acllog-max-len` are
+kept. Only the beginning is kept of very long names and keys, because the refused client chose them.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ REASONS: Final = {
 
 @dataclass
 class Entry:
-    """Somebody who was turned away; `what` is the command, key or channel."""
+    """A refusal; `what` is the command, key or channel."""
 
     number: int
     reason: Reason

@@ -1,12 +1,12 @@
-"""The users: who there is, who they are to their connections, and the files that they are kept in.
+"""The users: which there are, which user each connection has, and the files that they are kept in.
 
-    default      always there; who connects is it, and need not authenticate while it needs no password
+    default      always there; a new connection has this user, and need not authenticate while it needs no password
     requirepass  its password, which CONFIG SET and a redis.conf may change
     user         a line of a redis.conf: a name and rules
     aclfile      a file of such lines, in place of those; ACL LOAD reads it, all or nothing, ACL SAVE writes it
 
-A change holds for connections at once; one that listens to a channel that it may no longer hear, or whose user is gone,
-must end, which is for the caller to do.
+A change holds for connections at once. A connection that listens to a channel which is no longer allowed, or whose user
+is gone, must be ended; the functions below return these clients, and the caller ends them.
 """
 
 import os
@@ -72,7 +72,7 @@ class Users:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether who connects need not authenticate."""
+        """Whether new connections need not authenticate."""
         return self.default.no_password and self.default.enabled
 
     def welcome(self, client: Client) -> None:
@@ -138,14 +138,14 @@ class Users:
     # --- changing ----------------------------------------------------------------------------------------------
 
     def set_user(self, name: bytes, rules: Iterable[bytes]) -> list[Client]:
-        """Make or change a user by rules, or by none of them where one is a BadRule; return who must go."""
+        """Make or change a user by rules, or by none of them where one is a BadRule; return clients to end."""
         user = self.by_name.get(name) or self._born(name)
         user.apply_all(rules)
         self.by_name[name] = user
         return self._follow()
 
     def delete(self, name: bytes) -> list[Client]:
-        """Remove a user; return who must go."""
+        """Remove a user; return clients that must be ended."""
         del self.by_name[name]
         return self._follow()
 
@@ -177,9 +177,9 @@ class Users:
         return [] if untouched or self._engine.config["aclfile"] else [os.fsdecode(line) for line in self.lines()]
 
     def load_lines(self, lines: Iterable[list[bytes]], *, where: str) -> list[Client]:
-        """Take over users from lines of words, which follow `user`, all of them or none; return who must go.
+        """Take over users from lines of words, which follow `user`, all or none; return clients that must be ended.
 
-        Who is not named is no user any more; but for the default one, which is then as it was in the beginning.
+        Users that are not named are removed, except the default user, which is then as it was in the beginning.
         """
         loaded: dict[bytes, User] = {}
         for number, words in enumerate(lines, 1):
@@ -202,7 +202,7 @@ class Users:
         return self._follow()
 
     def load_file(self, path: str) -> list[Client]:
-        """Take over the users of a file; return who must go."""
+        """Take over the users of a file; return clients that must be ended."""
         try:
             content = Path(path).read_bytes()
         except OSError as error:

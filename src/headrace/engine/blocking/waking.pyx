@@ -3,11 +3,11 @@
 
     a command marks keys ready ─► serve_waiting    their clients, first come first served, run their command again
     an alarm, a tick            ─► run_due         deadlines, keys to look at again, the end of a pause, chores
-    the disk has more           ─► disk_has_more   who waits for it looks again
+    the disk has more           ─► disk_has_more        clients that wait for it look again
     a replica has more          ─► replicas_have_more   likewise
     CLIENT UNBLOCK, a deadline  ─► release         no more waiting
 
-`engine/blocking/waiting` knows who waits for what; here is what happens when it comes.
+`engine/blocking/waiting` knows which client waits for what; here is what happens when it comes.
 """
 
 from libc.stdint cimport uint64_t
@@ -40,8 +40,8 @@ cpdef int serve_waiting(Engine engine) except -1:
             for client in list(queue):
                 if client.wait is None:
                     continue
-                # Looked up for each: the one before may have taken the last element of a list, and who comes
-                # after it keeps its turn.
+                # Looked up for each client: the one before may have taken the last element of a list, and then the
+                # clients behind it keep their places.
                 kind = kind_of(engine.keyspace.peek(db, key))
                 if client.wait.kind == kind or client.wait.without_key:
                     retry(engine, client)
@@ -83,7 +83,7 @@ def disk_has_more(engine: Engine) -> None:
 
 
 def replicas_have_more(engine: Engine) -> None:
-    """Let those look again who wait for replicas: one of them has acknowledged something."""
+    """Let clients that wait for replicas look again: a replica has acknowledged something."""
     cdef Client client
     for client in engine.waiting.awaiting_replicas():
         if client.wait is not None:
