@@ -76,6 +76,12 @@ def test_what_is_due_in_unix_time_follows_a_clock_that_is_set() -> None:
     assert len(turns) == 2
 
 
+def test_the_end_of_time_is_the_end_of_every_clock() -> None:
+    chores = Chores()
+    chores.set_lead(-10_000, 0)  # the machine runs for longer than its clock has been counting
+    assert chores.steady(2**63 - 1) == 2**63 - 1
+
+
 # --- the engine's ----------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +143,19 @@ def test_databases_that_are_swapped_keep_their_times(engine: InProcess) -> None:
     engine.set_clock(NOON + 501)
     engine.engine.tick()
     assert len(engine.engine.databases[5]) == 0
+
+
+def test_a_key_that_lives_to_the_end_of_time_is_never_due(engine: InProcess) -> None:
+    """One more than its time has more than 64 bits: it was due at once, and SWAPDB failed when it had swapped."""
+    engine.run("SET", "key", "v")
+    payload = engine.run("DUMP", "key").partition(b"\r\n")[2][:-2]
+    assert engine.run("RESTORE", "forever", 2**63 - 1, payload) == b"+OK\r\n"
+    assert engine.engine.databases[0].next_due() == 2**63 - 1
+    assert engine.engine.chores.timers.first_due == 2**63 - 1
+    assert engine.run("SWAPDB", 0, 5) == b"+OK\r\n"
+    engine.set_clock(NOON + 501)
+    engine.engine.tick()
+    assert len(engine.engine.databases[5]) == 2
 
 
 def test_messages_of_producers_are_forgotten_at_their_time(engine: InProcess) -> None:

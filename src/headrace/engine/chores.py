@@ -20,6 +20,7 @@ from typing import Final
 from headrace.engine.timers import Timer, TimerHeap
 
 PAUSE_MS: Final = 100  # between two turns of a chore
+_LAST_MS: Final = 2**63 - 1  # of any clock
 
 
 class Chores:
@@ -76,7 +77,7 @@ class Chores:
 
     def steady(self, unix_ms: int) -> int:
         """When the steady clock shows what Unix time is then."""
-        return unix_ms - self._lead_ms
+        return min(unix_ms - self._lead_ms, _LAST_MS)
 
 
 class Chore:

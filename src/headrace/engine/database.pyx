@@ -11,12 +11,15 @@ What follows when a key expires or changes is the keyspace's business. This only
 """
 
 cimport cython
+from libc.stdint cimport INT64_MAX
 
 from heapq import heapify, heappop, heappush
 
 from headrace.core.dict_pages import page_of_keys, random_key, without_empty_places
 from headrace.core.member_set import MemberSet
 from headrace.core.sorted_set import SortedSet
+
+cdef int64_t LAST_MS = INT64_MAX        # a key may be told to live until then; nothing is later
 
 
 @cython.final
@@ -105,7 +108,7 @@ cdef class Database:
         """Let a key expire when a time has passed."""
         self.expires[key] = when_ms
         if not self.deadlines or when_ms < <int64_t>(<tuple>self.deadlines[0])[0]:
-            self.expect(when_ms + 1)
+            self.expect(min(when_ms, LAST_MS - 1) + 1)
         heappush(self.deadlines, (when_ms, key))
         if len(self.deadlines) > 64 + 4 * len(self.expires):
             self.deadlines = [(when, kept) for kept, when in self.expires.items()]
@@ -149,7 +152,7 @@ cdef class Database:
 
     def next_due(self) -> int | None:
         """Return when the next key expires, or a stream forgets something, in Unix ms; None: never."""
-        expiry = self.deadlines[0][0] + 1 if self.deadlines else None
+        expiry = min(self.deadlines[0][0] + 1, LAST_MS) if self.deadlines else None
         messages = self.message_deadlines[0][0] if self.message_deadlines else None
         return min((when for when in (expiry, messages) if when is not None), default=None)
 
