@@ -53,6 +53,8 @@ cdef int append(Buffer *buffer, const byte_t *data, size_t size) except -1:
     """Put bytes behind those that a buffer has."""
     cdef size_t needed = buffer.size + size
     cdef void *grown
+    if size == 0:
+        return 0                        # from an empty buffer, which may have no memory: memcpy takes no NULL
     if needed > buffer.capacity:
         grown = reallocate(buffer.data, needed + needed // 2)
         if grown == NULL:
