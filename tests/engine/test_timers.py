@@ -38,6 +38,15 @@ def test_timers_come_out_as_from_a_sorted_list(steps: list[tuple[str, int]]) -> 
                 del model[due[0]]
         assert len(heap) == len(model)
         assert heap.first_due == min((when for when, _ in model.values()), default=None)
+    assert [heap.pop_due(50) for _ in model] == [number for _, number in sorted(model.values())]
+
+
+def test_the_last_timer_goes_up_where_it_fills_a_gap_below_later_ones() -> None:
+    """The half below 40 is late, that below 2 early. The last timer, due at 4, fills a gap in the late half."""
+    heap = TimerHeap()
+    timers = [heap.add(due, due) for due in (1, 40, 2, 50, 60, 5, 3, 70, 80, 90, 95, 6, 7, 8, 4)]
+    heap.remove(timers[7])
+    assert [heap.pop_due(100) for _ in range(14)] == [1, 2, 3, 4, 5, 6, 7, 8, 40, 50, 60, 80, 90, 95]
 
 
 # --- nothing stays --------------------------------------------------------------------------------------------
