@@ -229,7 +229,7 @@ cdef class Appender:
     cdef int make_room(self, size_t size) except -1:
         cdef size_t room
         cdef byte_t *grown
-        if self.used + size > self.room:
+        if self.used + size >= self.room:       # also for an empty first piece: nothing is copied to NULL
             room = 2 * (self.used + size) + 4096
             grown = <byte_t *>reallocate(self.text, room)
             if grown == NULL:
