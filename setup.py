@@ -20,12 +20,22 @@ SANITIZED = ["-O1", "-g", "-fno-wrapv", "-fno-omit-frame-pointer"]
 SANITIZED += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 
+def tracing(source: Path) -> list[tuple[str, str | None]]:
+    """Define what lets a module report its lines; a tracer needs the interpreter's lock for each."""
+    if not TRACE:
+        return []
+    # The worker has a lock of its own while the event loop, with the interpreter's lock, waits for it. A line reported
+    # in between would wait for the event loop, and both for ever.
+    without_gil = [] if source.name == "worker.pyx" else [("CYTHON_TRACE_NOGIL", "1")]
+    return [("CYTHON_TRACE", "1"), *without_gil]
+
+
 def extension(source: Path) -> Extension:
     return Extension(
         ".".join(source.relative_to("src").with_suffix("").parts),
         [source.as_posix()],
         extra_compile_args=["-Wno-sign-compare", *(["-O0", "-g0"] if TRACE else SANITIZED if SANITIZE else OPTIMISED)],
-        define_macros=[("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1")] if TRACE else [],
+        define_macros=tracing(source),
         extra_link_args=["-fsanitize=address,undefined"] if SANITIZE else [],
     )
 
