@@ -71,13 +71,17 @@ SANITIZER_OPTIONS = \
 	LSAN_OPTIONS=suppressions=$(abspath tools/leaks-not-ours):print_suppressions=0 \
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-test-asan: $(ASAN)/compiled  ## the tests of core and formats with every memory access and leak watched
-	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) \
-		$(BIN)/python -m pytest -s -p no:faulthandler -o addopts=-ra tests/core tests/columns tests/formats
+# What reports to the terminal when the process ends needs -s; faulthandler would answer a crash before AddressSanitizer.
+WATCHED := core columns formats protocol engine commands storage embedded
+
+test-asan: $(ASAN)/compiled  ## of the tests, those of the inner parts, with every memory access and leak of compiled code watched
+	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) HEADRACE_BRIEF=1 \
+		$(BIN)/python -m pytest -s -m 'not slow' --timeout 600 \
+		-p no:faulthandler -o addopts='-ra --import-mode=importlib' -W ignore::pytest.PytestConfigWarning $(WATCHED:%=tests/%)
 
 # In a copy, because a module that tells its lines is several times as slow. A tracer makes Python objects of what functions
 # return; where that is a listpack element, it would read on behind its text, so that the text is left out.
-COVERED := core columns formats protocol engine commands storage
+COVERED := $(WATCHED)
 IN_COPY := cd build/coverage && PYTHONPATH=$(abspath build/coverage/src) $(abspath $(BIN))/python
 
 coverage: setup  ## which lines of Python and Cython the tests of the inner parts run: some ten minutes
@@ -89,7 +93,7 @@ coverage: setup  ## which lines of Python and Cython the tests of the inner part
 	cd build/coverage && HEADRACE_TRACE=1 $(abspath $(BIN))/python setup.py --quiet --name
 	find build/coverage/src -name '*.c' | xargs sed -i -E 's/__Pyx_PyObject_FromCString\(s\.data\)/(Py_INCREF(Py_None), Py_None)/'
 	cd build/coverage && HEADRACE_TRACE=1 $(abspath $(BIN))/python setup.py --quiet build_ext --inplace --parallel 2
-	-$(IN_COPY) -m coverage run -m pytest --numprocesses 2 -m 'not slow' $(COVERED:%=tests/%)
+	-export HEADRACE_BRIEF=1; $(IN_COPY) -m coverage run -m pytest --numprocesses 2 -m 'not slow' $(COVERED:%=tests/%)
 	$(IN_COPY) -m coverage combine --quiet
 	$(IN_COPY) -m coverage report --include '*.py'
 	$(IN_COPY) -m coverage report --include '*.pyx'

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 # The assertions of helpers explain themselves as those of tests do; this comes before the first of them is imported.
 pytest.register_assert_rewrite("support")
 
-from support.campaign import LONG  # noqa: E402
+from support.campaign import BRIEF, LONG  # noqa: E402
 from support.ports import free_port  # noqa: E402
 from support.sharing import Sharing, turn_of  # noqa: E402
 from support.starting import client_of  # noqa: E402
@@ -24,6 +24,12 @@ from support.starting import client_of  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
+
+# `make test-asan` watches this process and no other: a compiler and a redis-server leak by design, and a limit on
+# memory stops AddressSanitizer, which reserves terabytes. What tests start has the ordinary build.
+if "libasan" in os.environ.get("LD_PRELOAD", ""):
+    for name in ("LD_PRELOAD", "PYTHONMALLOC", "PYTHONPATH"):
+        os.environ.pop(name, None)
 
 # Processes that tests start import the same helpers.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
@@ -37,7 +43,8 @@ settings.register_profile(
     "test", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("long", settings.get_profile("test"), derandomize=False, max_examples=2000)
-settings.load_profile("long" if LONG else "test")
+settings.register_profile("brief", settings.get_profile("test"), max_examples=20)
+settings.load_profile("long" if LONG else "brief" if BRIEF else "test")
 
 
 @pytest.hookimpl(optionalhook=True)
