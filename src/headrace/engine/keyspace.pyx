@@ -95,12 +95,11 @@ cdef class Keyspace:
     cpdef int touch(self, Database db, bytes key) except -1:
         """Fail the transactions that watch a key, and let clients that track it know."""
         cdef Client client
-        cdef Engine engine = <Engine>self.engine
         if db.watchers and key in db.watchers:
             for client in db.watchers[key]:
                 client.watch_failed = True
-        if engine.attended:
-            engine.tracker.invalidate(key)
+        if (<Engine>self.engine).attended:
+            (<Engine>self.engine).tracker.invalidate(key)
         return 0
 
     cpdef int signal(self, Database db, bytes key) except -1:
