@@ -166,3 +166,19 @@ def test_a_change_that_nobody_took_ends_a_history() -> None:
     assert log.history != known
     assert log.ancestors == []
     assert log.offset > offset
+
+
+def test_a_replica_keeps_its_place_when_nobody_takes_what_it_forwards() -> None:
+    log = EffectLog()
+    log.begin_at(100, b"a" * 40)
+    subscriber = CallbackSubscriber(lambda _: None)
+    log.subscribe(subscriber)
+    log.begin_following()
+    log.unsubscribe(subscriber)
+    log.forward(b"*1\r\n$4\r\nPING\r\n", 0)
+    assert log.continuous
+    log.subscribe(subscriber)
+    assert (log.history, log.offset) == (b"a" * 40, 114)
+    log.unsubscribe(subscriber)
+    log.end_following()  # from now on, data changes and nobody counts
+    assert not log.continuous

@@ -8,25 +8,12 @@ import pytest
 
 from headrace.formats.aof import encode
 from headrace.formats.crc64 import crc64
-from headrace.formats.rdb_file_writer import RdbFileWriter
-from headrace.formats.values import Value
 from support.patience import await_that
 from support.ports import free_port
-from support.replication.fake_master import EMPTY_RDB, HISTORY, FakeMaster, ReplicaConnection, Script
+from support.replication.fake_master import EMPTY_RDB, HISTORY, FakeMaster, ReplicaConnection, Script, snapshot_of
 from support.replication.replica_host import ReplicaHost
 
 OTHER_HISTORY = b"b" * 40
-
-
-def snapshot_of(values: dict[bytes, Value], database: int = 0) -> bytes:
-    """An RDB file with strings."""
-    blocks: list[bytes] = []
-    writer = RdbFileWriter(lambda block: blocks.append(bytes(block)), compress=False, compatibility="7.0", aux={})
-    writer.begin()
-    writer.select(database, len(values), 0)
-    writer.keys(values, {}, lambda _: None)
-    writer.end()
-    return b"".join(blocks)
 
 
 KEPT = snapshot_of({b"kept": b"yes"})

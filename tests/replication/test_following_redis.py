@@ -75,6 +75,22 @@ def test_a_full_synchronisation_brings_everything(tmp_path: Path, diskless: str)
             assert "master_link_error" not in replica.fields()
 
 
+def test_a_snapshot_of_offset_0_is_a_place_to_continue_from(tmp_path: Path) -> None:
+    with redis_master(tmp_path / "master", "--save", "900 1", "--dbfilename", "full.rdb") as before:
+        fill(before)
+        before.save()
+    with (
+        redis_master(tmp_path / "master", "--dbfilename", "full.rdb") as master,
+        ReplicaHost(tmp_path, port_of(master)) as replica,
+    ):
+        await_equal(replica, master)
+        assert replica.offset < 100
+        master.execute_command("CLIENT", "KILL", "TYPE", "replica")
+        await_partial(master, 1)
+        await_equal(replica, master)
+        assert int(master.info("stats")["sync_full"]) == 1
+
+
 def test_a_killed_link_is_continued(tmp_path: Path) -> None:
     with redis_master(tmp_path / "master") as master, ReplicaHost(tmp_path, port_of(master)) as replica:
         fill(master)

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.stream import Stream
+from headrace.core.stream_id import StreamID
+from headrace.engine.effect_log import CallbackSubscriber
 from headrace.formats.aof import encode
 from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
 from headrace.storage.disk import Disk
 from support.patience import await_that
 from support.ports import free_port
-from support.replication.fake_master import EMPTY_RDB, HISTORY, FakeMaster, ReplicaConnection, following_master
+from support.replication.fake_master import HISTORY, FakeMaster, ReplicaConnection, following_master, snapshot_of
 from support.replication.replica_host import ReplicaHost
 
 NEW_HISTORY = b"c" * 40
@@ -73,6 +76,33 @@ def test_a_master_that_was_renamed_is_continued_under_its_new_name(tmp_path: Pat
         assert effects.history == NEW_HISTORY
         assert effects.ancestors == [(HISTORY, offset - len(commands("SET b 2")))]
     assert asked[0] == [HISTORY, b"%d" % (offset - len(commands("SET b 2")) + 1)]
+
+
+def test_data_that_has_changed_since_its_place_was_known_asks_for_everything(tmp_path: Path) -> None:
+    """A master whose followers have left, and who keeps no journal, counts nothing: its place says nothing any more."""
+    asked: list[list[bytes]] = []
+
+    def script(replica: ReplicaConnection) -> None:
+        asked.append(replica.shake_hands())
+        replica.stay()
+
+    def write_uncounted() -> None:
+        effects = replica.engine.effects
+        replica.link.stop()
+        replica.engine.end_following()
+        effects.begin_at(99, HISTORY)
+        follower = CallbackSubscriber(lambda _: None)
+        effects.subscribe(follower)
+        effects.unsubscribe(follower)
+        replica.engine.begin_following()
+        asked.clear()
+        replica.link.start("127.0.0.1", master.port)
+
+    with FakeMaster(script) as master, ReplicaHost(tmp_path, master.port, appendonly="no") as replica:
+        await_that(lambda: asked)
+        replica.call(write_uncounted)
+        await_that(lambda: asked)
+    assert asked == [[b"?", b"-1"]]
 
 
 @pytest.mark.parametrize("accepted", [True, False])
@@ -177,23 +207,26 @@ def test_values_that_there_are_not_here_are_named_and_counted_and_the_rest_is_lo
         assert restarted.run("GET", "text") == b"$1\r\nv\r\n"
 
 
-def test_readers_that_wait_are_served_when_a_snapshot_brings_their_key(tmp_path: Path) -> None:
-    def second(replica: ReplicaConnection) -> None:
+def test_readers_that_wait_are_served_when_a_snapshot_brings_what_they_wait_for(tmp_path: Path) -> None:
+    stream = Stream()
+    stream.append([b"a", b"b"], StreamID(6))
+
+    def empty(replica: ReplicaConnection) -> None:
         replica.shake_hands()
-        replica.send_snapshot(EMPTY_RDB)
-        replica.send(commands("XADD s 1-1 a b"))
+        replica.send_snapshot()
         replica.stay()
 
-    first = second
-    with FakeMaster(first, second) as master, ReplicaHost(tmp_path, master.port) as replica:
-        replica.await_offset(len(commands("XADD s 1-1 a b")))
+    def filled(replica: ReplicaConnection) -> None:
+        replica.shake_hands()
+        replica.send_snapshot(snapshot_of({b"s": stream}), 10)
+        replica.stay()
+
+    with FakeMaster(empty, filled) as master, ReplicaHost(tmp_path, master.port) as replica:
+        await_that(lambda: replica.link.is_up)
         waiting = replica.client()
         assert replica.call(lambda: waiting.run("XREAD", "BLOCK", "0", "STREAMS", "s", "5-5")) == b""
-        replica.call(lambda: replica.engine.effects.begin_at(0))
         replica.call(lambda: replica.link.disconnect("test"))
-        await_that(lambda: len(master.connections) == 2 and replica.link.is_up)
-        assert replica.run("XLEN", "s") == b":1\r\n"
-        assert waiting.waits
+        await_that(lambda: b"6-0" in replica.sent_to(waiting))
 
 
 # --- the stream ----------------------------------------------------------------------------------------------------

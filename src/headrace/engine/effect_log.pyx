@@ -143,8 +143,8 @@ cdef class EffectLog:
             self.begin_subscribers()    # now, not with the next effect: a start should find the name that others know
 
     def lose_track(self) -> None:
-        """Note that data may change and nobody takes the effects, unless somebody does."""
-        self.continuous = bool(self.subscribers)
+        """Note that data may change and nobody takes the effects, unless somebody does, or a master counts them."""
+        self.continuous = self.continuous and (bool(self.subscribers) or self.following)
 
     def select_anew(self) -> None:
         """Let the next effect name its database, because somebody will begin to read there."""
@@ -196,6 +196,7 @@ cdef class EffectLog:
     def end_following(self) -> None:
         """Hand over again what is done here."""
         self.following = False
+        self.lose_track()
         self.decide_wanted()
 
     # --- own effects -------------------------------------------------------------------------------------------

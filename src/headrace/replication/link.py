@@ -327,8 +327,7 @@ class Link:
     async def _synchronise(self) -> None:
         """Ask to continue where we are; take whatever the master answers."""
         effects = self._effects
-        nothing = self._engine.loading or (effects.offset == 0 and not effects.ancestors)  # or a part of a snapshot
-        place = [b"?", b"-1"] if nothing else [effects.history, b"%d" % (effects.offset + 1)]
+        place = [effects.history, b"%d" % (effects.offset + 1)] if self._has_place() else [b"?", b"-1"]
         takes_over = self.takes_over
         self._send([b"PSYNC", *place, *([b"FAILOVER"] if takes_over else [])])
         answer = await self._line()
@@ -351,6 +350,12 @@ class Link:
             await self._load_snapshot(None, 0)
         else:
             raise LinkFailed(f"{self._master} answered PSYNC with {_shown(answer)}")
+
+    def _has_place(self) -> bool:
+        """Whether the data is that of a place in a history, and not nothing, a part of a snapshot, or changed since."""
+        effects = self._effects
+        has_some = effects.offset > 0 or any(map(len, self._engine.databases))
+        return has_some and effects.continuous and not self._engine.loading
 
     async def _reason_to_wait(self, answer: bytes) -> str:
         """Say why a master cannot be followed yet; one that has no master itself may follow us, which is a circle."""

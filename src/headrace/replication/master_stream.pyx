@@ -70,6 +70,8 @@ cdef class MasterStream(CommandSource):
         """Take what has come."""
         cdef bytes text = chunk
         cdef size_t more = PyBytes_GET_SIZE(text)
+        if more == 0:
+            return
         self.make_room(self.size + more)
         memcpy(self.data + self.size, PyBytes_AS_STRING(text), more)
         self.size += more
@@ -240,8 +242,9 @@ cdef class MasterStream(CommandSource):
         release(self.data)
         self.data = NULL
         self.capacity = 0
-        self.make_room(self.size)
-        memcpy(self.data, PyBytes_AS_STRING(rest), self.size)
+        if self.size:
+            self.make_room(self.size)
+            memcpy(self.data, PyBytes_AS_STRING(rest), self.size)
         return 0
 
 

@@ -7,11 +7,24 @@ from contextlib import contextmanager
 from typing import Self
 
 from headrace.formats.aof import AofReader, encode
+from headrace.formats.rdb_file_writer import RdbFileWriter
+from headrace.formats.values import Value
 from support.patience import PATIENCE_S
 
 HISTORY = b"8a21" * 10
 EMPTY_RDB = b"REDIS0009\xff\0\0\0\0\0\0\0\0"
 OK = b"+OK\r\n"
+
+
+def snapshot_of(values: dict[bytes, Value], database: int = 0) -> bytes:
+    """An RDB file with some values."""
+    blocks: list[bytes] = []
+    writer = RdbFileWriter(lambda block: blocks.append(bytes(block)), compress=False, compatibility="7.0", aux={})
+    writer.begin()
+    writer.select(database, len(values), 0)
+    writer.keys(values, {}, lambda _: None)
+    writer.end()
+    return b"".join(blocks)
 
 
 class ReplicaConnection:
