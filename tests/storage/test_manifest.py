@@ -147,7 +147,7 @@ def test_names_follow_each_other_through_rewrites() -> None:
     # A name that history still has is not given again, even when what it followed is gone.
     assert Manifest(history=manifest.history).next_base(NAME).sequence == 2
     assert Manifest(history=manifest.history).next_increment(NAME).sequence == 2
-    assert manifest.without_history().history == ()
+    assert manifest.with_history(()).history == ()
 
 
 def test_where_an_increment_ended_is_forgotten_when_it_is_written_to_again() -> None:

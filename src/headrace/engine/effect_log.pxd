@@ -11,6 +11,7 @@ cdef class Subscriber:
 
     cdef int begin(self, EffectLog log) except -1
     cdef int take(self, const byte_t *data, size_t size) except -1
+    cdef int skip(self, const byte_t *data, size_t size) except -1
     cdef int miss(self) except -1
 
 
@@ -24,6 +25,7 @@ cdef class EffectLog:
     cdef readonly bytes history         # the name of the history that the offset is of: 40 hexadecimal digits
     cdef readonly list ancestors        # (name, offset where it was left), the youngest first
     cdef readonly bint continuous       # every change of the data since that offset was counted
+    cdef readonly str vocabulary        # which servers know the words of the effects: see rdb-compatibility-version
     cdef list pending                   # (database number, argv) of the command that runs
     cdef list subscribers
     cdef bint paused

@@ -64,6 +64,11 @@ cdef class Subscriber:
         """Take one unit, or several."""
         raise NotImplementedError
 
+    cdef int skip(self, const byte_t *data, size_t size) except -1:
+        """Do without what a master has sent and what is of no use here; what is taken next does not follow."""
+        self.starts_anew = True
+        return 0
+
     cdef int miss(self) except -1:
         """There was no memory for a unit: it cannot be taken."""
         raise NotImplementedError
@@ -95,6 +100,7 @@ cdef class EffectLog:
         self.history = new_name()
         self.ancestors = []
         self.continuous = True
+        self.vocabulary = "auto"
 
     def __dealloc__(self):
         release(self.data)
@@ -140,11 +146,19 @@ cdef class EffectLog:
             self.ancestors = [(self.history, self.offset), *self.ancestors][:ANCESTORS_MOST]
             self.history = history
             self.relocate()
-            self.begin_subscribers()    # now, not with the next effect: a start should find the name that others know
+            self.tell_place()           # a start should find the name that others know
+
+    def tell_place(self) -> None:
+        """Let subscribers know now at which place of which history they are, not with the next effect."""
+        self.begin_subscribers()
 
     def lose_track(self) -> None:
         """Note that data may change and nobody takes the effects, unless somebody does, or a master counts them."""
         self.continuous = self.continuous and (bool(self.subscribers) or self.following)
+
+    def speak_to(self, vocabulary: str) -> None:
+        """Use words that the servers know that are to repeat the effects: a value of rdb-compatibility-version."""
+        self.vocabulary = vocabulary
 
     def select_anew(self) -> None:
         """Let the next effect name its database, because somebody will begin to read there."""
@@ -181,10 +195,13 @@ cdef class EffectLog:
         for subscriber in self.subscribers:
             subscriber.take(<const byte_t *>PyBytes_AS_STRING(units), PyBytes_GET_SIZE(units))
 
-    def skip(self, size: int) -> None:
-        """Count bytes that a master has sent and that are not handed over, because they are of no use here."""
-        self.offset += <uint64_t>size
-        self.relocate()
+    def skip(self, units: bytes) -> None:
+        """Count what a master has sent and what cannot be repeated here: only followers get it."""
+        cdef Subscriber subscriber
+        self.begin_subscribers()
+        self.offset += <uint64_t>PyBytes_GET_SIZE(units)
+        for subscriber in self.subscribers:
+            subscriber.skip(<const byte_t *>PyBytes_AS_STRING(units), PyBytes_GET_SIZE(units))
 
     def begin_following(self) -> None:
         """Hand over what was done so far, and from now on only what a master sends."""

@@ -93,6 +93,8 @@ cdef class Engine:
         self.wall_lead_ms = self.now_ms - self.steady_now_ms
         self.chores.set_lead(self.wall_lead_ms, self.steady_now_ms)
         self.keyspace.second = self.steady_now_ms // 1000
+        config.watch("rdb-compatibility-version", self.effects.speak_to)
+        self.effects.speak_to(config["rdb-compatibility-version"])
         config.watch("stream-node-max-bytes", self.limits_changed)
         config.watch("stream-node-max-entries", self.limits_changed)
         for name in (

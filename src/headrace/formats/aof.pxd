@@ -20,6 +20,7 @@ cdef class AofReader(CommandSource):
     cdef readonly Py_ssize_t group_end
     cdef readonly object ending
     cdef readonly list places       # (history, offset)
+    cdef readonly bint gap          # … see `copy_history`
     cdef int64_t origin             # the offset that the first byte would have without the seals before `at`
 
     cpdef list next(self)

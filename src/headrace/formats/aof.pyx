@@ -371,6 +371,7 @@ cdef class AofReader(CommandSource):
         cdef byte_t *at = self.at + MARK_SIZE
         cdef uint64_t offset = 0
         if not has_mark(self.at, end - self.at, c"O"):
+            self.origin -= end - self.at
             return True
         if end - at < NAME_SIZE + 4 or end - at > NAME_SIZE + 3 + DIGITS_MAX or at[NAME_SIZE] != c":":
             return False
@@ -394,6 +395,63 @@ cdef class AofReader(CommandSource):
     def offset(self) -> int:
         """Of the history, behind the last complete command; seals and annotations do not count."""
         return self.origin + (self.at - self.first) - self.groups * SEAL_SIZE
+
+    def copy_history(self, offset: int, most: int) -> bytes:
+        """Copy what effects the file has from an offset of its history on: about so many bytes, and whole commands.
+
+        Empty where there is none yet. `gap` tells that what was asked for, or what follows it, is not in this file.
+        """
+        cdef uint64_t wanted = offset
+        cdef Cursor cursor
+        cdef Scan outcome
+        cdef Seal seal
+        cdef byte_t *begin
+        cdef int64_t before
+        cdef int64_t size = 0
+        cdef int64_t excess
+        cdef bytes last
+        cdef list pieces = []
+        cursor.end = self.last
+        while self.at < cursor.end and size < most and not self.gap:
+            cursor.at = begin = self.at
+            if begin[0] == c"*":
+                before = self.offset
+                if <uint64_t>before > wanted:
+                    self.gap = True             # it begins behind what is asked for
+                    break
+                cursor.at += 1
+                outcome = scan_command(&cursor)
+                if outcome == SCAN_COMPLETE:
+                    self.at = cursor.at
+                    if <uint64_t>before == wanted:
+                        pieces.append((<const char *>begin)[:cursor.at - begin])
+                        size += cursor.at - begin
+                        wanted += <uint64_t>(cursor.at - begin)
+                    elif <uint64_t>self.offset > wanted:
+                        begin += wanted - <uint64_t>before
+                        pieces.append((<const char *>begin)[:cursor.at - begin])
+                        size += cursor.at - begin
+                        wanted += <uint64_t>(cursor.at - begin)
+            elif read_seal(begin, cursor.end, &seal):
+                outcome = scan_group(&cursor, &seal)
+                if outcome == SCAN_COMPLETE:
+                    self.groups += 1
+                    self.at = cursor.at
+            else:
+                cursor.at += 1
+                outcome = scan_annotation(&cursor)
+                if outcome == SCAN_COMPLETE:
+                    self.note_place(cursor.at)
+                    self.at = cursor.at
+                    excess = <int64_t>wanted - <int64_t>self.offset
+                    if 0 < excess <= size:      # the last was the file's own SELECT
+                        last = <bytes>pieces.pop()
+                        pieces.append(last[:len(last) - excess])
+                        size -= excess
+                        wanted -= <uint64_t>excess
+            if outcome != SCAN_COMPLETE:
+                break
+        return b"".join(pieces)
 
     cdef int note_transaction(self, list argv) except -1:
         cdef bytes name = <bytes>argv[0]

@@ -67,7 +67,7 @@ class MasterApplier:
             if repeated:
                 engine.effects.forward(data, self.database)
             else:
-                engine.effects.skip(len(data))
+                engine.effects.skip(data)
         applier.serve_clients()
         if failure is not None:
             raise failure

@@ -74,7 +74,11 @@ class ReplicationNode(Replication):
         """Connect to the master, where this is a replica; the data of the directory is there."""
         if self._engine.is_replica:
             host, port = self._config["replicaof"]
+            self.followers.keep_backlog()
             self._start_link(host, int(port))
+        else:
+            self._engine.effects.tell_place()
+            self._engine.effects.lose_track()
 
     def stop(self) -> None:
         """End the link, because the server ends."""
@@ -132,6 +136,7 @@ class ReplicationNode(Replication):
     def _become_replica(self, host: str, port: int) -> None:
         was_master = not self._engine.is_replica
         self._engine.begin_following()
+        self.followers.keep_backlog()
         self._config.put("replicaof", (host, str(port)))
         if was_master:
             self._end_waits()

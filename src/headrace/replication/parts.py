@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from headrace.engine.client import Client
-from headrace.engine.errors import CommandError
-from headrace.engine.replication import ALONE, no_backlog_fields
 
 
 class Follower(Protocol):
@@ -59,6 +57,9 @@ class Followers(Protocol):
     def sync_counts(self) -> tuple[int, int, int]:
         """How often one got a snapshot, could continue, and could not."""
 
+    def keep_backlog(self) -> None:
+        """Keep what followers may miss, although there is none yet."""
+
     def request_acks(self) -> None:
         """Ask all how far they are."""
 
@@ -76,55 +77,6 @@ class Followers(Protocol):
 
     def backlog_fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO replication about what is kept for followers."""
-
-
-class NoFollowers:
-    """Nobody can follow this server."""
-
-    on_acknowledged: Callable[[], None]
-    sync_counts = (0, 0, 0)
-
-    def __iter__(self) -> Iterator[Follower]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def said(self, client: Client, option: bytes, value: bytes) -> None:
-        """Take nothing."""
-
-    def attach(self, client: Client, history: bytes, offset: int) -> None:  # noqa: ARG002
-        """Refuse PSYNC."""
-        raise CommandError(ALONE)
-
-    def sync(self, client: Client) -> None:  # noqa: ARG002
-        """Refuse SYNC."""
-        raise CommandError(ALONE)
-
-    def acknowledged(self, client: Client, offset: int, synced: int | None) -> None:
-        """Note nothing."""
-
-    def request_acks(self) -> None:
-        """Ask nobody."""
-
-    def count_at(self, offset: int) -> int:  # noqa: ARG002
-        """Count nobody."""
-        return 0
-
-    def count_synced_at(self, offset: int) -> int:  # noqa: ARG002
-        """Count nobody."""
-        return 0
-
-    def good_count(self, max_lag_s: int) -> int:  # noqa: ARG002
-        """Count nobody."""
-        return 0
-
-    def disconnect_all(self) -> None:
-        """End no connections."""
-
-    def backlog_fields(self) -> Iterator[tuple[str, object]]:
-        """Say that nothing is kept."""
-        return no_backlog_fields(0)
 
 
 class MasterLink(Protocol):

@@ -20,16 +20,16 @@ from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.scripting.long_runs import LongRuns
+from headrace.replication.followers import Followers
 from headrace.replication.link import Link
 from headrace.replication.node import ReplicationNode
-from headrace.replication.parts import NoFollowers
+from headrace.replication.snapshot_clients import SnapshotClients
 from headrace.server.connections import Connections
 from headrace.server.log import Log
 from headrace.server.ports import Ports
 from headrace.server.shutdown import Shutdown
 from headrace.server.supervision import Supervisor
 from headrace.server.tls import make_client_context
-from headrace.server.transfers import Transfers
 from headrace.storage.assembly import assemble
 
 new_event_loop: Callable[[], asyncio.AbstractEventLoop]
@@ -49,7 +49,6 @@ class Server:
         self.log = log
         self._supervisor = supervisor
         self.engine, self.journal, self.store = assemble(config, log)
-        self._transfers = Transfers(self.engine, self.store, log)
         self._home = Path.cwd()
         self._loop: asyncio.AbstractEventLoop = new_event_loop()
         self.connections = Connections(
@@ -57,7 +56,8 @@ class Server:
         )
         self.ports = Ports(config, log, self._loop, self.connections)
         link = Link(self.engine, self.store, log, self._loop, lambda: make_client_context(config))
-        self.node = ReplicationNode(self.engine, NoFollowers(), link, log, self._loop.call_soon)
+        self.followers = Followers(self.engine, self.store, log, self._loop.call_soon)
+        self.node = ReplicationNode(self.engine, self.followers, link, log, self._loop.call_soon)
         self._shutdown = Shutdown(
             self.store, supervisor, self._loop, self.connections, ports=self.ports, node=self.node
         )
@@ -65,7 +65,7 @@ class Server:
         self._freed_ms = 0
         self._fatal_error: Exception | None = None
         self.engine.chores.set_alarm = self._set_alarm
-        self.engine.snapshot_sender = self._transfers
+        self.engine.snapshot_sender = SnapshotClients(self.engine, self.followers.snapshots, log)
         self.engine.failure_hook = self._log_failure
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
         self.engine.script_host.log = self._log_of_scripts
@@ -155,7 +155,7 @@ class Server:
         self.engine.tick()
         if not self.engine.loading and self.engine.busy is None:
             self.store.tick()
-            self._transfers.tick()
+            self.followers.tick()
         self.node.tick()
         self._check_memory()
         self.connections.tick()

@@ -36,7 +36,7 @@ cdef class Session:
     cdef bint failed                    # the end: what was held was never sent
     cdef bint broken                    # a protocol error, or the end: no more requests are taken
     cdef bint congested                 # replies pile up
-    cdef object file                    # what is sent as the client takes it (`send_file`); None: nothing is
+    cdef object file                    # what is sent as the client takes it (`send_from`); None: nothing is
     cdef uint64_t untaken               # bytes of it that the client had not taken when we last looked
     cdef int64_t taken_at_ms            # by the steady clock: when that was less than before
     cdef int64_t soft_since             # ms of the steady clock since when they exceed the soft limit; 0: they do not

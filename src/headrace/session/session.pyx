@@ -248,6 +248,8 @@ cdef class Session:
         if self.client.closing and not self.held:
             self.broken = True
             self.wire.close()
+        elif self.file is not None:
+            self.send_more()
 
     cdef int hold(self, list chunks) except -1:
         """Send these bytes when everything that was done so far is safe."""
@@ -287,31 +289,29 @@ cdef class Session:
         """Whether replies wait for the disk that the client should get before its session ends."""
         return self.held != 0 and not self.failed
 
-    # --- a file ------------------------------------------------------------------------------------------------
+    # --- a source ----------------------------------------------------------------------------------------------
 
-    def send_file(self, file) -> None:
-        """Send a file behind what was replied, a piece when the client has taken the one before, and end the session.
+    def send_from(self, source) -> None:
+        """Send what a source gives, behind what was replied: a piece when the client has taken the one before.
 
-        The client gets nothing else from here on: it waits, and nothing wakes it.
+        Where a source has no more and is not `endless`, the session ends. Otherwise `send_more` is called when there is.
         """
         if self.broken or self.wire.is_closed():
-            file.close()
+            source.close()
             return
-        self.file = file
+        self.file = source
         self.untaken = 0
         self.taken_at_ms = self.engine.steady_now_ms
-        self.client.reply.raw(b"$%d\r\n" % file.size)
-        self.flush()
         self.send_more()
 
     @property
     def sends_file(self) -> bool:
-        """Whether there is still something to send of a file."""
+        """Whether there is a source that it sends from."""
         return self.file is not None
 
     def send_more(self) -> None:
-        """Send the next piece of the file, unless the one before, or a reply, still waits to be sent."""
-        if self.file is None or self.held or self.congested or self.wire.is_closed():
+        """Send the next piece of the source, unless the one before, or a reply, still waits to be sent."""
+        if self.file is None or self.held or self.congested or self.client.reply.written() or self.wire.is_closed():
             return
         try:
             piece = self.file.read(FILE_PIECE)
@@ -323,7 +323,7 @@ cdef class Session:
             self.engine.stats.bytes_out += len(piece)
             self.wire.send([piece])
             self.wire.call_soon(self.send_more)     # others have their turn first
-        else:
+        elif self.file is not None and not self.file.endless:
             self.broken = True
             self.close_file()
             self.wire.close()
@@ -341,10 +341,8 @@ cdef class Session:
         self.congested = congested
         if not congested:
             self.soft_since = 0
-            if self.file is None:
-                self.resume()
-            else:
-                self.send_more()
+            self.resume()
+            self.send_more()
         return 0
 
     cdef bint within_output_limits(self) except -1:

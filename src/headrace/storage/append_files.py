@@ -29,6 +29,7 @@ class AppendFiles:
         self.directory = directory
         self.journal = journal
         self.manifest = Manifest()
+        self.bytes_for_followers: Callable[[], int] = lambda: 0  # of increments that are history
         self.earlier_size = 0  # bytes in the base and the increments before the one that is written
         self._disk = directory.disk
 
@@ -36,6 +37,12 @@ class AppendFiles:
     def size(self) -> int:
         """How many bytes all files have that make the data."""
         return self.earlier_size + self.journal.size
+
+    @property
+    def increments(self) -> list[ManifestFile]:
+        """The increments that are there, in order, those of before the base included."""
+        earlier = [each for each in self.manifest.history if ".incr." in each.name]
+        return [*sorted(earlier, key=lambda each: each.sequence), *self.manifest.increments]
 
     @property
     def temporary_base(self) -> Path:
@@ -98,7 +105,7 @@ class AppendFiles:
         else:
             self._publish(self.manifest.with_base(base), base)
             self._measure()
-        self._remove_history()
+        self._remove_history(0 if follow else self.bytes_for_followers())
         return self.directory.located(base)
 
     def adopt_lone_base(self) -> None:
@@ -170,11 +177,18 @@ class AppendFiles:
         *earlier, _ = self.manifest.loaded
         self.earlier_size = sum(self._disk.size(self.directory.located(each)) for each in earlier)
 
-    def _remove_history(self) -> None:
-        """Remove what is not needed any more; what cannot be removed stays named, until the next time."""
+    def _remove_history(self, kept: int = 0) -> None:
+        """Remove what is not needed any more, but for the newest increments, up to so many bytes.
+
+        What cannot be removed stays named, until the next time.
+        """
+        history: list[ManifestFile] = []
         with suppress(OSError):
-            for each in self.manifest.history:
+            for each in sorted(self.manifest.history, key=lambda each: each.sequence, reverse=True):
                 path = self.directory.located(each)
-                if self._disk.exists(path):
+                kept -= self._disk.size(path) if ".incr." in each.name and self._disk.exists(path) else kept + 1
+                if kept >= 0:
+                    history.append(each)
+                elif self._disk.exists(path):
                     self._disk.unlink(path)
-            self._publish(self.manifest.without_history())
+            self._publish(self.manifest.with_history(tuple(history)))

@@ -110,9 +110,9 @@ class Manifest:
         history = (*(replace(each, kind=Kind.HISTORY) for each in reversed(past)), *self.history)
         return Manifest(base, history, self.increments[cut:])
 
-    def without_history(self) -> "Manifest":
-        """Forget the files that are history."""
-        return replace(self, history=())
+    def with_history(self, history: tuple[ManifestFile, ...]) -> "Manifest":
+        """Keep only some of the files that are history."""
+        return replace(self, history=history)
 
     def reopened(self) -> "Manifest":
         """Forget where the last increment ended, because it is written to again."""

@@ -41,15 +41,23 @@ def write_snapshot(
     is_base: bool = False,
     parts: SnapshotParts = EVERYTHING,
     lasting: bool = True,
+    compatibility: str | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Write a file that was not there before, and sync it if it shall last; one that could not be finished is removed.
 
-    A base of append-only files says so in its header.
+    A base of append-only files says so in its header. Which servers can read it is as configured, unless it is said.
     """
     file = disk.create(path, replace=True)
     try:
-        _write(engine, lambda block: disk.append(file, block), is_base=is_base, parts=parts, report=report)
+        _write(
+            engine,
+            lambda block: disk.append(file, block),
+            is_base=is_base,
+            parts=parts,
+            compatibility=compatibility or engine.config["rdb-compatibility-version"],
+            report=report,
+        )
         if lasting:
             disk.sync(file)
     except BaseException:
@@ -65,13 +73,14 @@ def _write(
     *,
     is_base: bool,
     parts: SnapshotParts,
+    compatibility: str,
     report: Callable[[int], None],
 ) -> None:
     config = engine.config
     writer = RdbFileWriter(
         write,
         compress=config["rdbcompression"],
-        compatibility=config["rdb-compatibility-version"],
+        compatibility=compatibility,
         aux={
             b"ctime": b"%d" % time.time(),
             b"used-mem": b"%d" % resident_bytes(),

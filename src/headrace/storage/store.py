@@ -194,14 +194,13 @@ class Store(Persistence):
         """Give the fields of INFO persistence, but for those of the loading that goes on."""
         return fields_of(self)
 
-    def start_copying(self, parts: SnapshotParts, copied: Callable[[Outcome], None]) -> Path:
-        """Have a child write a snapshot for clients, which is not needed for long; return where."""
+    def start_copying(self, parts: SnapshotParts, compatibility: str, copied: Callable[[Outcome], None]) -> Path:
+        """Have a child write a snapshot for others, which is not needed for long; return where."""
         path = self.directory.path / temporary_name("transfer")
-        self.children.start(
-            Task.COPY,
-            lambda report: write_snapshot(self.engine, self._disk, path, parts=parts, lasting=False, report=report),
-            copied,
+        write = partial(
+            write_snapshot, self.engine, self._disk, path, parts=parts, lasting=False, compatibility=compatibility
         )
+        self.children.start(Task.COPY, lambda report: write(report=report), copied)
         return path
 
     # --- a snapshot from elsewhere -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import redis
 
 from headrace.commands.all import make_engine
 from headrace.engine.configuration.config import Config
+from headrace.engine.engine import Engine
 from headrace.formats import dump
 from headrace.formats.values import restore_value
 from support.patience import await_that
@@ -63,7 +64,8 @@ def await_equal(replica: ReplicaHost, master: redis.Redis) -> None:
 def state_of(engine: Any) -> State:
     """What a follower of Redis 7.0 can know, in any order that hashes have.
 
-    That tells followers neither how many entries a group has read, nor of consumers that got nothing.
+    That tells followers neither how many entries a group has read, nor of consumers that got nothing, and knows nothing
+    of what producers have sent.
     """
     state = take_state(engine)
     for where, value in state.items():
@@ -71,13 +73,25 @@ def state_of(engine: Any) -> State:
             for group in value[0]["groups"]:
                 group["read"] = group["read"][0]
                 del group["consumers"]
+            for field in ("limits", "counted", "sent"):
+                del value[0][field]
         elif isinstance(value, tuple) and value[0][:1] == ["hash"]:
             state[where] = (sorted(value[0][1:]), value[1])
     return state
 
 
 def state_of_redis(master: redis.Redis) -> State:
-    """Load what a redis-server holds into an engine, and describe that."""
+    """What a server holds of what a follower of Redis 7.0 can know."""
+    return state_of(load_from(master))
+
+
+def loaded_state(server: redis.Redis) -> State:
+    """Everything that a server holds."""
+    return take_state(load_from(server))
+
+
+def load_from(master: redis.Redis) -> Engine:
+    """Load what a server holds into an engine."""
     engine = make_engine(Config())
     for number in range(16):
         with redis.Redis(port=master.connection_pool.connection_kwargs["port"], db=number, protocol=2) as client:
@@ -88,8 +102,9 @@ def state_of_redis(master: redis.Redis) -> State:
                     value = restore_value(dump.open_payload(payload)[0])
                     engine.keyspace.load(number, key, value, when if when > 0 else None, None)
     for library in master.execute_command("FUNCTION", "LIST", "WITHCODE"):
-        engine.functions.load(library[library.index(b"library_code") + 1], replace=True)
-    return state_of(engine)
+        words = [word.encode() if isinstance(word, str) else word for word in library]
+        engine.functions.load(words[words.index(b"library_code") + 1], replace=True)
+    return engine
 
 
 def await_partial(master: redis.Redis, count: int) -> None:

@@ -110,7 +110,7 @@ def _hand_over(call: Call, stream: Stream, payloads: list[Packed], first: Stream
     call.emit_nothing()
     if not call.engine.effects.wanted:
         return
-    if call.engine.config["rdb-compatibility-version"] == "auto":
+    if call.engine.effects.vocabulary == "auto":
         packed = [payload.payload for payload in payloads if payload.entries]
         call.emit([b"HEADRACE", b"LINK", key, bytes(first), *packed])
         return

@@ -80,12 +80,12 @@ cdef int emit_seen(Call call, Group group, bytes key, Consumer consumer) except 
 
 cdef bint knows_policies(Call call):
     """Whether the servers that should be able to repeat the effects have XDELEX, XACKDEL, and policies of trims."""
-    return call.engine.config["rdb-compatibility-version"] not in WITHOUT_POLICIES
+    return call.engine.effects.vocabulary not in WITHOUT_POLICIES
 
 
 cdef bint knows_releases(Call call):
     """Whether the servers that should be able to repeat the effects have XNACK."""
-    return call.engine.config["rdb-compatibility-version"] not in WITHOUT_RELEASES
+    return call.engine.effects.vocabulary not in WITHOUT_RELEASES
 
 
 cdef int emit_acknowledged(Call call, Group group, bytes key, ID id) except -1:
@@ -141,7 +141,7 @@ cdef int emit_released(Call call, Group group, bytes key, ID id, uint64_t delive
 
 cdef bint knows_producers(Call call):
     """Whether the servers that should be able to repeat the effects have XADD IDMP and XCFGSET."""
-    return call.engine.config["rdb-compatibility-version"] not in WITHOUT_PRODUCERS
+    return call.engine.effects.vocabulary not in WITHOUT_PRODUCERS
 
 
 cdef int emit_settings(Call call, bytes key, Stream stream) except -1:

@@ -1,0 +1,117 @@
+"""What followers missed, from the increments on disk: those that make the data, and older ones that are kept for them.
+
+    history, kept up to repl-backlog-size  │  increments of the manifest  │  in memory (see backlog)
+    appendonly.aof.3.incr.aof                 .4.incr.aof  .5.incr.aof
+    └ each says at which offset it begins
+
+A reader belongs to one follower and remembers where it was. What stands in a file and is not of the history, such as
+seals and annotations, is left out.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from headrace.formats.aof import AofReader
+from headrace.storage.append_files import AppendFiles
+
+_BEGINNING: Final = 1 << 12  # bytes in which an increment says where it begins
+
+
+class NotKept(Exception):
+    """What was asked for is not on disk any more."""
+
+
+class FileBacklog:
+    """Where in the files an offset is."""
+
+    def __init__(self, files: AppendFiles) -> None:
+        self._files = files
+        self.disk = files.directory.disk
+        self._begins: dict[Path, int | None] = {}  # offsets; None: the file does not say
+
+    @property
+    def start(self) -> int | None:
+        """The oldest offset that can be read without a gap; None: there is none."""
+        start = None
+        for path in reversed(self.paths()):
+            begin = self.begin_of(path)
+            if begin is None:
+                break
+            start = begin
+        return start
+
+    def paths(self) -> list[Path]:
+        """List the increments that are on disk, the oldest first."""
+        directory = self._files.directory
+        paths = [directory.located(file) for file in self._files.increments]
+        self._begins = {path: begin for path, begin in self._begins.items() if path in paths}
+        return paths
+
+    def begin_of(self, path: Path) -> int | None:
+        """At which offset a file begins; None where it does not say, because nothing was written to it yet."""
+        if self._begins.get(path) is None:
+            self._begins[path] = self._read_begin(path)
+        return self._begins[path]
+
+    def _read_begin(self, path: Path) -> int | None:
+        reader = AofReader(self.disk.read(path)[:_BEGINNING])
+        while not reader.places and reader.next() is not None:
+            pass
+        return reader.places[0][1] if reader.places else None
+
+
+class FileBacklogReader:
+    """Reads on from an offset, over the ends of files."""
+
+    def __init__(self, backlog: FileBacklog, offset: int) -> None:
+        self.offset = offset
+        self._backlog = backlog
+        self._path: Path | None = None
+        self._position = 0
+        self._position_offset = 0
+
+    def read(self, most: int) -> bytes:
+        """Read about so many bytes; none where the disk does not have more yet. Raises NotKept."""
+        while True:
+            path = self._path or self._find()
+            text = self._read_file(path, most)
+            if text or not self._enter_next(path):
+                return text
+
+    def _find(self) -> Path:
+        for path in reversed(self._backlog.paths()):
+            begin = self._backlog.begin_of(path)
+            if begin is not None and begin <= self.offset:
+                self._enter(path, begin)
+                return path
+        raise NotKept
+
+    def _enter(self, path: Path, begin: int) -> None:
+        self._path, self._position, self._position_offset = path, 0, begin
+
+    def _read_file(self, path: Path, most: int) -> bytes:
+        try:
+            reader = AofReader(self._backlog.disk.read(path), self._position)
+        except OSError:
+            raise NotKept from None
+        reader.count_from(self._position_offset)
+        text = reader.copy_history(self.offset, most)
+        if reader.gap and not text:
+            raise NotKept
+        self._position, self._position_offset = reader.position, reader.offset
+        self.offset += len(text)
+        return text
+
+    def _enter_next(self, present: Path) -> bool:
+        """Go on with the file behind the present one, where there is one that has something."""
+        paths = self._backlog.paths()
+        if present not in paths:
+            raise NotKept
+        for path in paths[paths.index(present) + 1 :]:
+            begin = self._backlog.begin_of(path)
+            if begin is not None:
+                if begin > self.offset:
+                    raise NotKept
+                self._enter(path, begin)
+                return True
+        return False
