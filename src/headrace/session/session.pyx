@@ -294,7 +294,7 @@ cdef class Session:
     def send_from(self, source) -> None:
         """Send what a source gives, behind what was replied: a piece when the client has taken the one before.
 
-        Where a source has no more and is not `endless`, the session ends. Otherwise `send_more` is called when there is.
+        Where a source has no more and is not `endless`, the session ends; otherwise `send_more` is to be called again.
         """
         if self.broken or self.wire.is_closed():
             source.close()
