@@ -14,19 +14,20 @@ from support.ports import free_port
 from support.raw_client import RawClient
 from support.starting import wait_for
 
+REDIS_SERVER = shutil.which("redis-server")
+
 
 class RedisProcess:
     """`redis-server` on a free port, without persistence; it answers when entered."""
 
     def __init__(self, directory: Path, *arguments: str) -> None:
-        binary = shutil.which("redis-server")
-        if binary is None:
+        if REDIS_SERVER is None:
             pytest.skip("there is no redis-server to compare with: apt-get install redis-server brings one")
         self.port = free_port()
         directory.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
             [
-                *(binary, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", ""),
+                *(REDIS_SERVER, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", ""),
                 *("--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", *arguments),
             ],
             stdout=subprocess.DEVNULL,

@@ -35,8 +35,10 @@ def run_to_its_end(*arguments: str, directory: Path, stdin: bytes = b"") -> subp
 class ServerProcess:
     """`headrace serve` on a free port, with its log in a file; ready when entered."""
 
-    def __init__(self, directory: Path, *arguments: str, launcher: tuple[str, ...] = LAUNCHER) -> None:
-        self.port = free_port()
+    def __init__(
+        self, directory: Path, *arguments: str, launcher: tuple[str, ...] = LAUNCHER, port: int | None = None
+    ) -> None:
+        self.port = port or free_port()
         self.directory = directory
         self._log = directory / "stdout.log"
         with self._log.open("wb") as log:

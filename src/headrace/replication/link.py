@@ -327,8 +327,9 @@ class Link:
     async def _synchronise(self) -> None:
         """Ask to continue where we are; take whatever the master answers."""
         effects = self._effects
-        place = [effects.history, b"%d" % (effects.offset + 1)] if self._has_place() else [b"?", b"-1"]
         takes_over = self.takes_over
+        history = effects.history if takes_over else self._known_history()
+        place = [history, b"%d" % (effects.offset + 1)] if self._has_place() else [b"?", b"-1"]
         self._send([b"PSYNC", *place, *([b"FAILOVER"] if takes_over else [])])
         answer = await self._line()
         words = answer.split()
@@ -337,7 +338,7 @@ class Link:
             self.takes_over = False
             self.on_takeover(accepted)
         if words[0] == b"+CONTINUE":
-            self._continue(words[1:])
+            self._continue(words[1] if len(words) > 1 else history)
         elif words[0] == b"+FULLRESYNC":
             await self._load_snapshot(*_read_place(words[1:]))
         elif answer.startswith(_LATER):
@@ -357,6 +358,13 @@ class Link:
         has_some = effects.offset > 0 or any(map(len, self._engine.databases))
         return has_some and effects.continuous and not self._engine.loading
 
+    def _known_history(self) -> bytes:
+        """Name our data as others know it: a history that we began and wrote nothing to is only a name."""
+        effects = self._effects
+        if effects.ancestors and effects.ancestors[0][1] == effects.offset:
+            return effects.ancestors[0][0]
+        return effects.history
+
     async def _reason_to_wait(self, answer: bytes) -> str:
         """Say why a master cannot be followed yet; one that has no master itself may follow us, which is a circle."""
         if not answer.startswith(b"-NOMASTERLINK"):
@@ -375,9 +383,8 @@ class Link:
             "circle, one of them must follow nobody"
         )
 
-    def _continue(self, words: list[bytes]) -> None:
-        if words and words[0] != self._effects.history:
-            self._effects.continue_as(_read_history(words[0]))
+    def _continue(self, history: bytes) -> None:
+        self._effects.continue_as(_read_history(history))
         self._log.notice(f"{self._master} continues at offset {self._effects.offset + 1}: partial synchronisation.")
 
     async def _load_snapshot(self, history: bytes | None, offset: int) -> None:

@@ -1,0 +1,250 @@
+"""A master of a Redis and of a Headrace: what it shows of its replicas, waits for, and hands over."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import redis
+
+from support.patience import PATIENCE_S, await_that
+from support.raw_client import parse
+from support.redis_process import RedisProcess
+from support.server_process import ServerProcess
+
+Replicas = tuple[ServerProcess, RedisProcess, ServerProcess]
+
+
+@pytest.fixture
+def trio(tmp_path: Path) -> Iterator[Replicas]:
+    """A Headrace, and two replicas of it: a Redis and a Headrace."""
+    with ExitStack() as stack:
+        for name in ("master", "headrace"):
+            (tmp_path / name).mkdir()
+        master = stack.enter_context(ServerProcess(tmp_path / "master", "--repl-diskless-sync-delay", "0"))
+        following = ("--replicaof", "127.0.0.1", str(master.port))
+        theirs = stack.enter_context(RedisProcess(tmp_path / "redis", *following))
+        ours = stack.enter_context(ServerProcess(tmp_path / "headrace", *following))
+        await_that(lambda: online(master.client()) == 2)
+        yield master, theirs, ours
+
+
+def online(client: redis.Redis) -> int:
+    info = client.info("replication")
+    return sum(info.get(f"slave{number}", {}).get("state") == "online" for number in range(3))
+
+
+def test_info_and_role_list_the_replicas(trio: Replicas) -> None:
+    master, theirs, ours = trio
+    client = master.client()
+    client.xadd("s", {"a": "1"})
+    assert client.wait(2, int(PATIENCE_S * 1000)) == 2
+    info = client.info("replication")
+    assert info["connected_slaves"] == 2
+    assert {info[f"slave{number}"]["port"] for number in range(2)} == {theirs.port, ours.port}
+    with master.raw() as raw:
+        role = parse(raw.run("ROLE"))
+    assert role[1] == "$master"
+    assert sorted(each[2] for each in role[3][1:]) == sorted([f"${theirs.port}", f"${ours.port}"])
+    assert info["repl_backlog_active"] == 1
+    assert client.info("stats")["sync_full"] == 2
+    for replica in (theirs, ours):
+        assert replica.client().xlen("s") == 1
+        assert replica.client().info("replication")["master_replid"] == info["master_replid"]
+
+
+def test_clients_that_replicate_are_shown_and_ended_by_their_type(trio: Replicas) -> None:
+    master, _, _ = trio
+    client = master.client()
+    lines = client.execute_command("CLIENT", "LIST", "TYPE", "replica").strip().splitlines()
+    assert ["flags=S" in str(line) for line in lines] == [True, True]
+    assert client.info("clients")["connected_clients"] == len(client.client_list(_type="normal"))
+    assert client.execute_command("CLIENT", "KILL", "TYPE", "normal") >= 0
+    assert online(client) == 2
+    assert client.execute_command("CLIENT", "KILL", "TYPE", "slave") == 2
+    await_that(lambda: client.info("stats")["sync_partial_ok"] == 2)
+    await_that(lambda: online(client) == 2)
+    assert client.info("stats")["sync_full"] == 2
+
+
+def test_wait_counts_who_has_the_last_write(trio: Replicas) -> None:
+    master, theirs, _ = trio
+    client = master.client()
+    client.set("k", "1")
+    assert client.wait(2, int(PATIENCE_S * 1000)) == 2
+    theirs.process.send_signal(19)
+    try:
+        client.set("k", "2")
+        assert client.wait(1, int(PATIENCE_S * 1000)) == 1
+        assert client.wait(2, 50) == 1
+    finally:
+        theirs.process.send_signal(18)
+    assert client.wait(2, int(PATIENCE_S * 1000)) == 2
+
+
+def test_waitaof_counts_the_disks_of_replicas(trio: Replicas) -> None:
+    master, _, _ = trio
+    client = master.client()
+    client.set("k", "1")
+    # Redis 7.0 does not say how far its disk is, and here it has no append-only file.
+    assert client.execute_command("WAITAOF", 1, 1, int(PATIENCE_S * 1000)) == [1, 1]
+    assert client.execute_command("WAITAOF", 1, 2, 50) == [1, 1]
+
+
+def test_writes_are_accepted_while_enough_replicas_answer(trio: Replicas) -> None:
+    master, _, _ = trio
+    client = master.client()
+    client.config_set("min-replicas-to-write", 2)
+    assert client.set("k", "1")
+    assert client.info("replication")["min_slaves_good_slaves"] == 2
+    client.config_set("min-replicas-to-write", 3)
+    with pytest.raises(redis.ResponseError, match="Not enough good replicas to write"):
+        client.set("k", "2")
+
+
+def test_a_pause_of_all_clients_does_not_keep_replicas_waiting(trio: Replicas) -> None:
+    master, _, _ = trio
+    client = master.client()
+    client.set("k", "1")
+    client.client_pause(2000)
+    await_that(lambda: client.info("replication")["slave0"]["lag"] <= 1)
+    assert client.wait(2, int(PATIENCE_S * 1000)) == 2
+
+
+def test_messages_are_heard_at_replicas_and_are_no_data(trio: Replicas) -> None:
+    master, theirs, ours = trio
+    with theirs.raw() as one, ours.raw() as other:
+        for listener in (one, other):
+            listener.run("SUBSCRIBE", "news")
+        client = master.client()
+        client.publish("news", "hello")
+        with client.pipeline(transaction=True) as transaction:
+            transaction.set("k", "1").publish("news", "inside").execute()
+        for listener in (one, other):
+            assert b"hello" in listener.reply()
+            assert b"inside" in listener.reply()
+    assert client.wait(2, int(PATIENCE_S * 1000)) == 2
+    assert master.stop() == 0
+    with ServerProcess(master.directory) as again:
+        assert again.client().get("k") == "1"
+
+
+# --- handing over --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [1, 2], ids=["to a Redis", "to a Headrace"])
+def test_failover_hands_over_without_losing_a_write(trio: Replicas, target: int) -> None:
+    master, chosen = trio[0], trio[target]
+    client = master.client()
+    written: list[str] = []
+    refused: list[str] = []
+
+    def write() -> None:
+        with master.client() as writer:
+            while not refused:
+                try:
+                    written.append(str(writer.xadd("s", {"a": len(written)})))
+                except redis.exceptions.ReadOnlyError as error:
+                    refused.append(str(error))
+
+    thread = Thread(target=write)
+    thread.start()
+    try:
+        await_that(lambda: len(written) > 20)
+        assert client.execute_command("FAILOVER", "TO", "127.0.0.1", chosen.port)
+        await_that(lambda: chosen.client().info("replication")["role"] == "master")
+        await_that(lambda: client.info("replication").get("master_link_status") == "up")
+    finally:
+        refused.append("the test is over")
+        thread.join(PATIENCE_S)
+    assert client.info("replication")["master_failover_state"] == "no-failover"
+    assert [each for each, _ in chosen.client().xrange("s")] == written
+    assert client.info("replication")["master_port"] == chosen.port
+    assert chosen.client().info("stats")["sync_full"] == 0
+    chosen.client().xadd("s", {"a": "after"})
+    await_that(lambda: client.xlen("s") == len(written) + 1)
+
+
+def test_failover_gives_up_when_its_time_is_over_and_writes_go_on(trio: Replicas) -> None:
+    master, theirs, ours = trio
+    client = master.client()
+    for replica in (theirs, ours):
+        replica.process.send_signal(19)
+    try:
+        client.set("k", "1")
+        assert client.execute_command("FAILOVER", "TIMEOUT", 300)
+        assert client.info("replication")["master_failover_state"] == "waiting-for-sync"
+        with pytest.raises(redis.ResponseError, match="FAILOVER already in progress"):
+            client.execute_command("FAILOVER")
+        with pytest.raises(redis.ResponseError, match="REPLICAOF not allowed while failing over"):
+            client.execute_command("REPLICAOF", "NO", "ONE")
+        assert client.set("k", "2")  # held back until then
+        assert client.info("replication")["master_failover_state"] == "no-failover"
+        assert client.execute_command("FAILOVER")
+        assert client.execute_command("FAILOVER", "ABORT")
+        assert client.set("k", "3")
+    finally:
+        for replica in (theirs, ours):
+            replica.process.send_signal(18)
+    assert client.info("replication")["role"] == "master"
+
+
+def test_a_master_that_was_killed_continues_as_a_replica_of_its_successor(tmp_path: Path) -> None:
+    for name in ("master", "replica"):
+        (tmp_path / name).mkdir()
+    with ExitStack() as stack:
+        master = stack.enter_context(ServerProcess(tmp_path / "master", "--repl-diskless-sync-delay", "0"))
+        replica = stack.enter_context(ServerProcess(tmp_path / "replica", "--replicaof", "127.0.0.1", str(master.port)))
+        await_that(lambda: online(master.client()) == 1)
+        master.client().xadd("s", {"a": "1"})
+        await_that(lambda: offset_of(replica) == offset_of(master))
+        master.process.kill()
+        successor = replica.client()
+        successor.execute_command("REPLICAOF", "NO", "ONE")
+        successor.xadd("s", {"a": "2"})
+        again = stack.enter_context(ServerProcess(tmp_path / "master"))
+        assert again.client().info("replication")["role"] == "master"
+        again.client().execute_command("REPLICAOF", "127.0.0.1", replica.port)
+        await_that(lambda: again.client().xlen("s") == 2)
+        assert successor.info("stats")["sync_full"] == 0
+        await_that(lambda: offset_of(again) == offset_of(replica))
+
+
+def offset_of(server: ServerProcess) -> int:
+    return int(server.client().info("replication")["master_repl_offset"])
+
+
+def test_a_redis_hands_over_to_a_headrace(tmp_path: Path) -> None:
+    with (
+        RedisProcess(tmp_path / "redis") as master,
+        ServerProcess(tmp_path, "--replicaof", "127.0.0.1", str(master.port)) as ours,
+    ):
+        await_that(lambda: online(master.client()) == 1)
+        master.client().xadd("s", {"a": "1"})
+        assert master.client().execute_command("FAILOVER", "TO", "127.0.0.1", ours.port, "TIMEOUT", 60000)
+        await_that(lambda: ours.client().info("replication")["role"] == "master")
+        await_that(lambda: master.client().info("replication").get("master_link_status") == "up")
+        ours.client().xadd("s", {"a": "2"})
+        await_that(lambda: master.client().xlen("s") == 2)
+        assert ours.client().info("stats")["sync_full"] == 0
+
+
+# --- tools ---------------------------------------------------------------------------------------------------------
+
+
+def test_redis_cli_shows_what_is_sent_to_replicas(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path) as master,
+        subprocess.Popen(
+            ["redis-cli", "-p", str(master.port), "--replica"], stdout=subprocess.PIPE, text=True
+        ) as shown,
+    ):
+        try:
+            client = master.client()
+            await_that(lambda: online(client) == 1)
+            client.set("k", "v")
+            assert any('"set","k","v"' in line.lower() for line in iter(shown.stdout or []))
+        finally:
+            shown.kill()
