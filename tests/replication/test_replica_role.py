@@ -142,6 +142,16 @@ def test_client_list_shows_the_master(trio: Trio) -> None:
         assert "flags=M" in str(line)
 
 
+def test_a_master_whose_connection_is_killed_is_followed_again(trio: Trio) -> None:
+    _, _, ours = trio
+    client = ours.client()
+    before = client.client_list(_type="master")[0]["id"]
+    assert client.execute_command("CLIENT", "KILL", "TYPE", "master") == 1
+    await_that(lambda: client.client_list(_type="master"))
+    assert client.client_list(_type="master")[0]["id"] != before
+    await_link(client)
+
+
 def test_an_expired_key_is_missing_but_kept_until_the_master_deletes_it(trio: Trio) -> None:
     master, theirs, ours = trio
     leader = master.client()

@@ -9,7 +9,10 @@ keeps it.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -218,8 +221,15 @@ class ReplicationNode(Replication):
         if takes_over:
             self._take_over(client, history)
         self._check_can_be_followed()
-        client.is_follower = True
+        self._welcome(client)
         self.followers.attach(client, history, offset)
+
+    def _welcome(self, client: Client) -> None:
+        """Treat a connection as that of a follower from now on."""
+        client.is_follower = True
+        if self._config["repl-disable-tcp-nodelay"]:
+            with suppress(OSError), socket.socket(fileno=os.dup(client.channel.figures().descriptor)) as connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
 
     def _take_over(self, client: Client, history: bytes) -> None:
         """Become the master of our own master, which has held back all writes until we had everything."""
@@ -236,7 +246,7 @@ class ReplicationNode(Replication):
         """Answer SYNC."""
         if not client.is_follower:
             self._check_can_be_followed()
-            client.is_follower = True
+            self._welcome(client)
             self.followers.sync(client)
 
     def _check_can_be_followed(self) -> None:
