@@ -231,6 +231,33 @@ def test_a_redis_hands_over_to_a_headrace(tmp_path: Path) -> None:
         assert ours.client().info("stats")["sync_full"] == 0
 
 
+# --- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_master_that_is_stopped_sends_its_replicas_everything_first(trio: Replicas) -> None:
+    master, theirs, ours = trio
+    with master.client().pipeline(transaction=False) as pipeline:
+        for number in range(2000):
+            pipeline.xadd("s", {"a": number})
+        pipeline.execute()
+    assert master.stop() == 0
+    for replica in (theirs, ours):
+        assert replica.client().xlen("s") == 2000
+
+
+def test_a_master_that_is_stopped_does_not_wait_for_ever(trio: Replicas) -> None:
+    master, theirs, _ = trio
+    client = master.client()
+    client.config_set("shutdown-timeout", 1)
+    theirs.process.send_signal(19)
+    try:
+        client.set("k", "v")
+        assert master.stop() == 0
+        assert "1 replicas did not get everything in 1 seconds (shutdown-timeout)." in master.log
+    finally:
+        theirs.process.send_signal(18)
+
+
 # --- tools ---------------------------------------------------------------------------------------------------------
 
 

@@ -259,6 +259,16 @@ def test_sentinels_transaction_changes_the_role_and_survives_a_restart(master: R
         assert "replicaof" not in file.read_text()
 
 
+def test_what_a_transaction_wrote_before_it_made_the_server_a_replica_is_kept(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, server.raw() as client:
+        for words in (["MULTI"], ["SET", "k", "v"], ["REPLICAOF", "127.0.0.1", "1"]):
+            client.run(*words)
+        assert client.run("EXEC") == b"*2\r\n+OK\r\n+OK\r\n"
+        server.process.kill()
+    with ServerProcess(tmp_path) as server:
+        assert server.client().get("k") == "v"
+
+
 # --- settings ------------------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,7 @@ _POLL_S: Final = 0.01
 _WAITING: Final = 1 << 25  # bytes that may wait for the disk before no more is applied
 _LINE_SHOWN: Final = 120
 _GREETINGS: Final = (b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
+_IS_MASTER: Final = b"-ERR PSYNC FAILOVER can't be sent to a master."
 _LATER: Final = (b"-NOMASTERLINK", b"-LOADING")
 _STRANGERS: Final = (b"-NOAUTH", b"-NOPERM", b"-WRONGPASS")
 
@@ -335,8 +336,7 @@ class Link:
         words = answer.split()
         accepted = words[0] in (b"+CONTINUE", b"+FULLRESYNC")
         if takes_over:
-            self.takes_over = False
-            self.on_takeover(accepted)
+            self._note_takeover(answer, accepted=accepted)
         if words[0] == b"+CONTINUE":
             self._continue(words[1] if len(words) > 1 else history)
         elif words[0] == b"+FULLRESYNC":
@@ -351,6 +351,18 @@ class Link:
             await self._load_snapshot(None, 0)
         else:
             raise LinkFailed(f"{self._master} answered PSYNC with {_shown(answer)}")
+
+    def _note_takeover(self, answer: bytes, *, accepted: bool) -> None:
+        """Note whether the replica that we asked is the master now.
+
+        One that is a master already has taken over when we asked before, and its answer was lost.
+        """
+        self.takes_over = False
+        has_before = answer == _IS_MASTER
+        self.on_takeover(accepted or has_before)
+        if has_before:
+            self._fruitful = True
+            raise LinkFailed(f"{self._master} has taken over already")
 
     def _has_place(self) -> bool:
         """Whether the data is that of a place in a history, and not nothing, a part of a snapshot, or changed since."""
