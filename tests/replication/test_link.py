@@ -302,6 +302,7 @@ def test_commands_that_cannot_be_repeated_are_left_out_of_data_and_journal(tmp_p
     stream = commands(
         *("SELECT 2", "SET text v", UNKNOWN[0], "XADD s 1-1 a b"),
         *("MULTI", "SET a 1", UNKNOWN[1], "SET b 2", UNKNOWN[2], "EXEC", "SET c 3"),
+        *(UNKNOWN[0], "SET e 5", "SELECT 5", "SET e 6"),
     )
 
     def script(replica: ReplicaConnection) -> None:
@@ -312,7 +313,7 @@ def test_commands_that_cannot_be_repeated_are_left_out_of_data_and_journal(tmp_p
 
     def continued(replica: ReplicaConnection) -> None:
         assert replica.shake_hands() == [HISTORY, b"%d" % (len(stream) + 1)]
-        replica.send(b"+CONTINUE\r\n" + commands("SET d 4"))
+        replica.send(b"+CONTINUE\r\n" + commands("SELECT 2", "SET d 4"))
         replica.stay()
 
     expected = b"*4\r\n$1\r\nv\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n"
@@ -322,15 +323,17 @@ def test_commands_that_cannot_be_repeated_are_left_out_of_data_and_journal(tmp_p
             replica.run("SELECT", 2)
             assert replica.run("MGET", "text", "a", "b", "c") == expected
             assert replica.run("XLEN", "s") == b":1\r\n"
-            assert replica.fields()["master_skipped_commands"] == 3
+            assert replica.fields()["master_skipped_commands"] == 4
             assert [any(line.rsplit(" ", 2)[0].split()[0] in text for text in replica.log.warnings) for line in UNKNOWN]
             assert "JSON.SET doc" in replica.log.warnings[0]
         with ReplicaHost(tmp_path, master.port) as restarted:
             assert not [text for text in restarted.log.warnings if "refused" in text]
-            restarted.await_offset(len(stream + commands("SET d 4")))
+            restarted.await_offset(len(stream + commands("SELECT 2", "SET d 4")))
             restarted.run("SELECT", 2)
             assert restarted.run("MGET", "text", "a", "b", "c") == expected
-            assert restarted.run("GET", "d") == b"$1\r\n4\r\n"
+            assert restarted.run("MGET", "d", "e") == b"*2\r\n$1\r\n4\r\n$1\r\n5\r\n"
+            restarted.run("SELECT", 5)
+            assert restarted.run("GET", "e") == b"$1\r\n6\r\n"
 
 
 def test_options_that_only_a_master_may_use(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_the_same_commands_come_out_wherever_the_chunks_end() -> None:
     whole.take(text)
     expected = given(whole)
     assert [argv[0] for argv in expected] == [b"SELECT", b"XADD", b"SET", b"DEL", b"XADD"]
-    assert whole.finish() == [(True, text)]
+    assert whole.finish(0) == [(True, text, 0)]
     for first in range(len(text)):
         for second in range(first, len(text), 7):
             stream = MasterStream()
@@ -33,7 +33,7 @@ def test_the_same_commands_come_out_wherever_the_chunks_end() -> None:
             for chunk in (text[:first], text[first:second], text[second:]):
                 stream.take(chunk)
                 commands += given(stream)
-                finished += b"".join(data for _, data in stream.finish())
+                finished += b"".join(data for _, data, _ in stream.finish(0))
                 assert stream.unfinished == len(text[: len(finished) + stream.unfinished]) - len(finished)
             assert commands == expected
             assert finished == text
@@ -43,11 +43,11 @@ def test_nothing_of_a_transaction_is_given_out_before_its_end_has_come() -> None
     stream = MasterStream()
     stream.take(ADD + TRANSACTION[:-1])
     assert [argv[0] for argv in given(stream)] == [b"XADD"]
-    assert stream.finish() == [(True, ADD)]
+    assert stream.finish(0) == [(True, ADD, 0)]
     assert stream.unfinished == len(TRANSACTION) - 1
     stream.take(TRANSACTION[-1:])
     assert [argv[0] for argv in given(stream)] == [b"SET", b"DEL"]
-    assert stream.finish() == [(True, TRANSACTION)]
+    assert stream.finish(0) == [(True, TRANSACTION, 0)]
 
 
 def test_line_feeds_between_commands_do_not_count() -> None:
@@ -55,7 +55,7 @@ def test_line_feeds_between_commands_do_not_count() -> None:
     for chunk in (b"\n", b"\n\n" + ADD[:-1], ADD[-1:] + b"\n", b"\n" + ADD):
         stream.take(chunk)
     assert len(given(stream)) == 2
-    assert stream.finish() == [(True, ADD + ADD)]
+    assert stream.finish(0) == [(True, ADD + ADD, 0)]
 
 
 def test_where_an_acknowledgement_is_asked_for() -> None:
@@ -63,7 +63,7 @@ def test_where_an_acknowledgement_is_asked_for() -> None:
     stream.take(ADD + GETACK + PING + GETACK + ADD)
     given(stream)
     assert stream.asked_at == len(ADD + GETACK + PING)
-    stream.finish()
+    stream.finish(0)
     assert stream.asked_at == -1
 
 
@@ -84,12 +84,12 @@ def test_refused_commands_are_pieces_of_their_own() -> None:
     stream.take(ADD + unknown + inside + ADD)
     while (argv := stream.next()) is not None:
         if argv[0] == b"JSON.SET":
-            stream.refuse_last()
+            stream.refuse_last(3)
     before = ADD, encode([b"multi"]) + encode([b"SET", b"a", b"1"])
-    assert stream.finish() == [
-        *((True, before[0]), (False, unknown)),
-        *((True, before[1]), (False, unknown)),
-        (True, encode([b"Exec"]) + ADD),
+    assert stream.finish(0) == [
+        *((True, before[0], 3), (False, unknown, 3)),
+        *((True, before[1], 3), (False, unknown, 3)),
+        (True, encode([b"Exec"]) + ADD, 0),
     ]
 
 
@@ -108,6 +108,6 @@ def test_a_large_argument_is_taken_in_pieces_and_its_memory_given_back() -> None
     for at in range(0, len(large), 65536):
         stream.take(large[at : at + 65536])
     assert stream.next() == [b"SET", b"k", bytes(8 << 20)]
-    assert stream.finish() == [(True, large)]
+    assert stream.finish(0) == [(True, large, 0)]
     stream.take(ADD)
     assert len(given(stream)) == 1

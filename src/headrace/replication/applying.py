@@ -63,9 +63,9 @@ class MasterApplier:
         for channel, message, of_shard in stream.messages:
             (engine.exchange.publish_to_shard if of_shard else engine.exchange.publish)(channel, message)
         asked = None if stream.asked_at < 0 else engine.effects.offset + stream.asked_at
-        for repeated, data in stream.finish():
+        for repeated, data, database in stream.finish(self.database):
             if repeated:
-                engine.effects.forward(data, self.database)
+                engine.effects.forward(data, database)
             else:
                 engine.effects.skip(data)
         applier.serve_clients()
@@ -83,7 +83,7 @@ class MasterApplier:
                 f"it selects database {argv[-1].decode('latin-1')}, and there are only {len(self._engine.databases)} "
                 "here: start with more --databases"
             )
-        self._stream.refuse_last()
+        self._stream.refuse_last(self.database)
         self.refused += 1
         if self.refused <= _LISTED:
             self._log.warning(f"The master sent {shown(argv)}, which cannot be repeated here: {why}. It is left out.")

@@ -118,21 +118,24 @@ cdef class MasterStream(CommandSource):
         """Take back the command that `next` gave last, with all behind it: nothing more is given out."""
         self.at = self.whole = self.start
 
-    def refuse_last(self) -> None:
-        """Note that the command that `next` gave last could not be repeated."""
-        self.refused.append((self.start, self.at))
+    def refuse_last(self, database: int) -> None:
+        """Note that the command that `next` gave last could not be repeated; a database was selected before it."""
+        self.refused.append((self.start, self.at, database))
 
-    def finish(self) -> list[tuple[bool, bytes]]:
-        """Forget the units that were given out; returns their bytes in order, and whether they were repeated."""
+    def finish(self, database: int) -> list[tuple[bool, bytes, int]]:
+        """Forget the units that were given out, behind which a database is selected.
+
+        Returns their bytes in order: whether they were repeated, and the database that is selected behind them.
+        """
         cdef list pieces = []
         cdef size_t done = 0
-        for start, end in self.refused:
+        for start, end, selected in self.refused:
             if start > done:
-                pieces.append((True, self.piece(done, start)))
-            pieces.append((False, self.piece(start, end)))
+                pieces.append((True, self.piece(done, start), selected))
+            pieces.append((False, self.piece(start, end), selected))
             done = end
         if self.at > done:
-            pieces.append((True, self.piece(done, self.at)))
+            pieces.append((True, self.piece(done, self.at), database))
         self.refused = []
         self.messages = []
         self.asked_at = -1
