@@ -55,6 +55,37 @@ def test_info_and_role_list_the_replicas(trio: Replicas) -> None:
         assert replica.client().info("replication")["master_replid"] == info["master_replid"]
 
 
+def test_info_replication_has_the_fields_of_redis_in_their_order(trio: Replicas) -> None:
+    master, _, _ = trio
+    with master.raw() as client:
+        lines = client.run("INFO", "replication").decode().splitlines()
+    assert [line.split(":")[0] for line in lines if ":" in line] == [
+        *("role", "connected_slaves", "slave0", "slave1", "master_failover_state"),
+        *("master_replid", "master_replid2", "master_repl_offset", "second_repl_offset"),
+        *("repl_backlog_active", "repl_backlog_size", "repl_backlog_first_byte_offset", "repl_backlog_histlen"),
+    ]
+
+
+def test_replicas_of_a_replica_continue_when_it_is_promoted(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        chain: list[ServerProcess] = []
+        for name in ("first", "second", "third"):
+            (tmp_path / name).mkdir()
+            following = ("--replicaof", "127.0.0.1", str(chain[-1].port)) if chain else ()
+            arguments = ("--repl-diskless-sync-delay", "0", *following)
+            chain.append(stack.enter_context(ServerProcess(tmp_path / name, *arguments)))
+        first, second, third = (server.client() for server in chain)
+        await_that(lambda: online(first) == 1 and online(second) == 1)
+        first.xadd("s", {"a": "1"})
+        await_that(lambda: third.xlen("s") == 1)
+        second.execute_command("REPLICAOF", "NO", "ONE")
+        second.xadd("s", {"a": "2"})
+        await_that(lambda: third.xlen("s") == 2)
+        assert second.info("stats")["sync_full"] == 1
+        assert third.info("replication")["master_replid"] == second.info("replication")["master_replid"]
+        assert third.info("replication")["master_replid2"] == first.info("replication")["master_replid"]
+
+
 def test_clients_that_replicate_are_shown_and_ended_by_their_type(trio: Replicas) -> None:
     master, _, _ = trio
     client = master.client()

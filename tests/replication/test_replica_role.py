@@ -307,6 +307,25 @@ def test_a_replica_that_may_be_written_to_keeps_what_is_written_to_itself(master
             client.set("own", "2")
 
 
+def test_a_replica_minds_maxmemory_only_where_it_is_told_to(tmp_path: Path) -> None:
+    following = ("--replicaof", "127.0.0.1", "1", "--replica-read-only", "no")
+    with ServerProcess(tmp_path, *following, "--maxmemory", "1") as server:
+        client = server.client()
+        assert client.set("k", "v")
+        client.config_set("replica-ignore-maxmemory", "no")
+        await_that(lambda: is_out_of_memory(client))
+        client.config_set("replica-ignore-maxmemory", "yes")
+        await_that(lambda: not is_out_of_memory(client))
+
+
+def is_out_of_memory(client: redis.Redis) -> bool:
+    try:
+        client.set("k", "v")
+    except redis.exceptions.OutOfMemoryError:
+        return True
+    return False
+
+
 def test_a_master_refuses_writes_without_replicas_where_it_needs_some(tmp_path: Path) -> None:
     needing = ("--min-replicas-to-write", "1")
     answers = []
