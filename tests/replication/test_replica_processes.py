@@ -65,6 +65,26 @@ def test_it_becomes_a_master_and_follows_again(tmp_path: Path) -> None:
         assert client.get("theirs") == "v"
 
 
+def test_a_former_master_says_how_much_its_successor_never_got(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with ServerProcess(tmp_path) as old, ServerProcess(tmp_path / "other") as new:
+        with old.client() as client, new.client() as other:
+            client.xadd("s", {"n": 0})
+            other.replicaof("127.0.0.1", old.port)
+            await_that(lambda: field(new, "master_link_status") == "up")
+            other.replicaof("NO", "ONE")
+            for number in range(3):
+                client.xadd("s", {"n": number})
+            client.execute_command("SELECT", 3)
+            client.set("k", "v")
+            other.xadd("t", {"n": 0})
+            old.stop(signal.SIGKILL)
+        with ServerProcess(tmp_path, "--replicaof", f"127.0.0.1 {new.port}") as again, again.client() as client:
+            again.await_log(f"127.0.0.1:{new.port} never got 4 effects of ours")
+            await_that(lambda: field(again, "master_link_status") == "up")
+            assert (client.xlen("s"), client.xlen("t")) == (1, 1)
+
+
 def test_a_server_that_is_told_to_follow_itself_says_so(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server, server.client() as client:
         client.set("k", "v")

@@ -31,6 +31,7 @@ from headrace.engine.engine import Engine
 from headrace.formats.aof import encode
 from headrace.replication.applying import CannotApply, MasterApplier
 from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
+from headrace.replication.lost_effects import branch_of, count_behind
 from headrace.replication.master_stream import BadStream
 from headrace.storage.directory import explained
 from headrace.storage.log import Log
@@ -103,6 +104,7 @@ class Link:
         self._pause_s = 0.0
         self._fruitful = False  # the attempt has got something from the master
         self._is_headrace = False  # the master is one
+        self._branch: int | None = None  # the offset from which on the master has not what we have
         self._snapshot: IncomingSnapshot | None = None
         self._behind = b""  # what came together with the end of a snapshot
         self._loading = False
@@ -285,8 +287,9 @@ class Link:
         if not greeting.startswith(_GREETINGS):
             raise LinkFailed(f"{self._master} is no Redis: it answered PING with {_shown(greeting)}")
         await self._introduce_ourselves()
+        self._branch = None
         if self._is_headrace:
-            await self._refuse_ourselves()
+            self._learn(await self._info())
 
     async def _introduce_ourselves(self) -> None:
         """Say who we are; a master that does not know one of these answers an error, which is no harm."""
@@ -310,18 +313,22 @@ class Link:
             answer = await self._line()
         self._is_headrace = answer.startswith(b"+")
 
-    async def _refuse_ourselves(self) -> None:
-        """End an attempt to follow this very server."""
-        self._send([b"INFO", b"server"])
+    async def _info(self) -> bytes:
+        """Ask the master what it tells of itself; nothing where it does not."""
+        self._send([b"INFO", b"server", b"replication"])
         answer = await self._line()
         if not answer.startswith(b"$") or not answer[1:].isdigit() or self._reader is None:
-            return
+            return b""
         try:
-            text = await self._reader.readexactly(int(answer[1:]) + 2)
+            return await self._reader.readexactly(int(answer[1:]) + 2)
         except asyncio.IncompleteReadError:
             raise LinkFailed(f"{self._master} ended the connection in the handshake") from None
-        if b"run_id:" + self._engine.run_id.encode() in text:
+
+    def _learn(self, info: bytes) -> None:
+        """End an attempt to follow this very server; note where the master has left what we went on with."""
+        if b"run_id:" + self._engine.run_id.encode() in info:
             raise LinkFailed(f"{self._master} is this server itself, which cannot follow itself")
+        self._branch = branch_of(self._effects, info)
 
     # --- what we get -----------------------------------------------------------------------------------------------
 
@@ -434,6 +441,7 @@ class Link:
 
     async def _replace_data(self, snapshot: IncomingSnapshot, history: bytes | None, offset: int) -> None:
         began = monotonic()
+        self._count_lost()
         self.on_full_sync()
         steps = self._store.adopt(snapshot.path, history, offset)
         try:
@@ -448,6 +456,16 @@ class Link:
             )
         finally:
             self._store.progress = None
+
+    def _count_lost(self) -> None:
+        """Say what is dropped with our data because the master never got it."""
+        if self._branch is None:
+            return
+        size = self._effects.offset - self._branch
+        self._store.journal.drain()
+        count = count_behind(self._store.files, self._branch) if self._store.appends else None
+        effects = "effects" if count is None else f"{count} effects"
+        self._log.warning(f"{self._master} never got {effects} of ours ({size} bytes): they are dropped with our data.")
 
     # --- the stream ------------------------------------------------------------------------------------------------
 
