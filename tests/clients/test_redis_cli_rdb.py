@@ -267,6 +267,7 @@ def test_psync_announces_what_it_sends(headrace_server: redis.Redis) -> None:
         assert _payload(client).startswith(b"REDIS")
 
 
+@pytest.mark.parametrize("words", [["SUBSCRIBE", "c"], ["MONITOR"], ["CLIENT", "TRACKING", "ON"]])
 def test_messages_never_come_into_a_snapshot(headrace_server: redis.Redis, words: list[str]) -> None:
     with RawClient.of(headrace_server, 3) as client:
         client.run(*ASKED[1])

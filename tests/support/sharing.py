@@ -15,7 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 ON_SPARK = {"demo", "docs", "pipelines", "spark"}
-EARLY = ("stories", "server", "hostile", "storage")
+EARLY = ("stories", "server", "hostile", "replication", "storage")
 
 
 def is_on_spark(nodeid: str) -> bool:
