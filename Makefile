@@ -33,7 +33,7 @@ $(VENV)/compiled: $(VENV)/installed setup.py $(SOURCES)
 
 # The tests compare Headrace with a real redis-server; without one they say so and the rest run.
 $(VENV)/oracle: | $(VENV)/installed
-	@command -v redis-server >/dev/null || tools/install-redis.sh
+	@{ command -v redis-server && command -v redis-sentinel; } >/dev/null || tools/install-redis.sh
 	touch $@
 
 # Spark runs on Java; without one its tests say so and the rest run.
