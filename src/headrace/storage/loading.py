@@ -211,6 +211,7 @@ class Loader:
         reader.count_from(self.place.offset)
         applier = self._applier
         applier.run([b"SELECT", b"0"])  # where each file begins
+        before = self.loaded.commands
         while reader.ending is None:
             self.loaded.commands += applier.run_many(reader, _COMMANDS_AT_ONCE)
             if applier.error is not None:
@@ -220,7 +221,8 @@ class Loader:
         tail = examine(reader, source)
         self.place.go_on(reader.places)
         self.place.offset = reader.offset - (reader.position - tail.cut_at)
-        self.place.database = applier.database
+        if self.loaded.commands != before:  # else what was selected before the file still is, in the history
+            self.place.database = applier.database
         return tail
 
     def _refuse(self, path: Path, offset: int, argv: list[bytes], error: bytes, advice: str) -> None:
