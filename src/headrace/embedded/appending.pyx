@@ -94,7 +94,7 @@ cdef class Appender:
         """Bring out what was added; where that takes time, return a connection that gets a reply when it is done."""
         cdef LocalConnection connection
         self.host.settle()
-        if not self.host.journal.must_hold():
+        if not self.host.journal.must_hold(0):
             return None
         connection = <LocalConnection>ticket()
         connection.session.hold([SAFE])

@@ -24,8 +24,8 @@ class Channel(Protocol):
     def send(self, chunks: list[bytes]) -> None:
         """Send replies that the journal held: what they tell of is on disk now."""
 
-    def fail(self, error: int) -> None:
-        """Say that the disk refused (an errno) what replies tell of that have not been sent, and end the connection."""
+    def fail(self, text: bytes) -> None:
+        """Answer an error in place of replies that were not sent, because what they tell of may be lost, and end."""
 
     def resume(self) -> None:
         """Go on with requests that arrived while the client was blocked or paused."""
@@ -49,7 +49,7 @@ class ClosedChannel:
     def send(self, chunks: list[bytes]) -> None:
         """Send nothing."""
 
-    def fail(self, error: int) -> None:
+    def fail(self, text: bytes) -> None:
         """Say nothing."""
 
     def resume(self) -> None:

@@ -62,6 +62,7 @@ cdef class Client:
     cdef public Wait wait               # None: not blocked
     cdef public uint64_t blocked_ns     # how long its command ran before it blocked
     cdef public bint retrying           # running its command again after a wake-up
+    cdef public uint64_t told           # the offset of the effect log up to which its replies may tell of data
     cdef public uint64_t awaited_position       # of the journal, that WAITAOF waits for
     cdef public uint64_t awaited_offset         # of the effect log, that WAIT and WAITAOF wait for replicas to have
     cdef public uint64_t write_offset           # of the effect log, behind the last command of the client that wrote

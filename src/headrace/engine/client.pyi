@@ -72,6 +72,7 @@ class Client:
     wait: Wait | None
     blocked_ns: int
     retrying: bool
+    told: int
     awaited_position: int
     awaited_offset: int
     write_offset: int

@@ -23,7 +23,7 @@ from headrace.core.clock cimport monotonic_ns, wall_ms
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.command cimport (
-    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, count_call,
+    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, WRITE, count_call,
 )
 from headrace.engine.keyspace cimport begin_command
 from headrace.engine.refusals cimport find_command, find_effect, refuse
@@ -369,6 +369,8 @@ cdef class Engine:
             self.effects.add(call.db.number, argv)
         if self.depth == 0 and self.effects.pending:
             self.effects.settle()
+        if command.flags & (READ | WRITE | LENGTHY):
+            client.told = self.effects.offset
             client.write_offset = self.effects.offset
         if client.wait is not wait or self.applying:
             if client.wait is not None:         # it is counted when its wait is over
@@ -504,12 +506,12 @@ cdef class Engine:
             self.unflushed.append(client)
         return 0
 
-    def fail_unsent_replies(self, error: int) -> None:
-        """The disk refused effects that replies which have not left yet may tell of: let their clients know."""
+    def fail_unsent_replies(self, text: bytes) -> None:
+        """Answer an error in place of replies that have not left yet: what they tell of may be lost."""
         cdef Client client
         for client in self.unflushed:
             if client.reply.written():
-                client.channel.fail(error)
+                client.channel.fail(text)
 
     cpdef int flush_clients(self) except -1:
         """Let every client that has replies send them."""

@@ -49,6 +49,7 @@ class Follower:
         self.state = ""  # wait_bgsave, send_bulk or online, once it has sent PSYNC
         self.offset = 0  # acknowledged
         self.synced = 0  # acknowledged to be on its disk
+        self.has_journal = False  # it has told how far its disk is
         self.heard_at = monotonic()
         self.request = SnapshotRequest()
 
@@ -230,6 +231,18 @@ class Followers:
         """How many followers are online and were heard of in time."""
         return sum(follower.state == "online" and follower.lag_s <= max_lag_s for follower in self)
 
+    def confirming_count(self, max_lag_s: int) -> int:
+        """How many followers are online, tell how far their disks are, and were heard of in time."""
+        return sum(
+            follower.state == "online" and follower.has_journal and (not max_lag_s or follower.lag_s <= max_lag_s)
+            for follower in self
+        )
+
+    def offset_synced_by(self, count: int) -> int:
+        """Return the offset up to which so many followers have everything on disk."""
+        synced = sorted((follower.synced for follower in self if follower.state == "online"), reverse=True)
+        return synced[count - 1] if 0 < count <= len(synced) else 0
+
     @property
     def backlog_start(self) -> int:
         """The oldest offset from which a follower could continue."""
@@ -287,6 +300,7 @@ class Followers:
         follower.heard_at = monotonic()
         follower.offset = max(follower.offset, offset)
         if synced is not None:
+            follower.has_journal = True
             follower.synced = max(follower.synced, synced)
             self._prove(follower, "7.2")
         source = self._attached[follower]

@@ -24,6 +24,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.replication import FailoverRequest, Replication, RoleReply
 from headrace.engine.write_refusals import Cause
+from headrace.replication.confirmation import Confirmation
 from headrace.replication.failover import Failover
 from headrace.replication.parts import Followers, MasterLink
 from headrace.storage.log import Log
@@ -49,12 +50,15 @@ class ReplicationNode(Replication):
         engine: Engine,
         followers: Followers,
         link: MasterLink,
+        confirmation: Confirmation,
         log: Log,
+        *,
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         super().__init__(engine)
         self.followers = followers
         self.link = link
+        self._confirmation = confirmation
         self._config = engine.config
         self._log = log
         self._call_soon = call_soon
@@ -82,6 +86,7 @@ class ReplicationNode(Replication):
         else:
             self._engine.effects.tell_place()
             self._engine.effects.lose_track()
+            self._confirmation.start()
 
     def stop(self) -> None:
         """End the link, because the server ends."""
@@ -105,6 +110,7 @@ class ReplicationNode(Replication):
     def tick(self) -> None:
         """Do what is due; the host calls it some ten times a second."""
         self._decide_refusals()
+        self._confirmation.tick()
         if self._engine.busy is None:
             self._failover.tick()
             self._ask_followers()
@@ -182,6 +188,7 @@ class ReplicationNode(Replication):
         refusals.set(Cause.REPLICAS, None if self._has_enough_replicas() else TOO_FEW_REPLICAS)
         stale = engine.is_replica and not config["replica-serve-stale-data"] and self.link.state != "connected"
         engine.stale_refusal = MASTER_DOWN if stale else None
+        self._confirmation.decide()
 
     def _has_enough_replicas(self) -> bool:
         needed, max_lag_s = self._config["min-replicas-to-write"], self._config["min-replicas-max-lag"]
@@ -275,8 +282,10 @@ class ReplicationNode(Replication):
             self.followers.request_acks()
 
     def _acknowledged(self) -> None:
+        self._confirmation.acknowledged()
         replicas_have_more(self._engine)
-        if self._engine.write_refusals[Cause.REPLICAS] is not None:
+        refusals = self._engine.write_refusals
+        if refusals[Cause.REPLICAS] is not None or refusals[Cause.CONFIRMATION] is not None:
             self._decide_refusals()
 
     def count_acknowledged(self, offset: int) -> int:

@@ -20,6 +20,7 @@ from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.process import resident_bytes, return_free_memory
 from headrace.engine.scripting.long_runs import LongRuns
+from headrace.replication.confirmation import Confirmation
 from headrace.replication.followers import Followers
 from headrace.replication.link import Link
 from headrace.replication.node import ReplicationNode
@@ -57,7 +58,10 @@ class Server:
         self.ports = Ports(config, log, self._loop, self.connections)
         link = Link(self.engine, self.store, log, self._loop, lambda: make_client_context(config))
         self.followers = Followers(self.engine, self.store, log, self._loop.call_soon)
-        self.node = ReplicationNode(self.engine, self.followers, link, log, self._loop.call_soon)
+        confirmation = Confirmation(self.engine, self.journal, self.followers, log)
+        self.node = ReplicationNode(
+            self.engine, self.followers, link, confirmation, log, call_soon=self._loop.call_soon
+        )
         self._shutdown = Shutdown(
             self.store, supervisor, self._loop, self.connections, ports=self.ports, node=self.node
         )

@@ -24,8 +24,6 @@ from headrace.engine.client cimport REPLY_ON
 from headrace.protocol.reply cimport ReplyWriter
 from headrace.session.wire cimport FILE_UNREADABLE, FILE_UNTAKEN, NO_MEMORY, OUTPUT_LIMIT, QUERY_LIMIT
 
-import os
-
 from headrace.engine.channel import ChannelFigures
 from headrace.protocol.errors import ProtocolError
 
@@ -77,7 +75,7 @@ cdef class Session:
             return self.disconnect(QUERY_LIMIT)
         if client.wait is None and client.postponed is None:
             self.process()
-            if self.journal.must_hold():
+            if self.journal.must_hold(client.told):
                 self.engine.flush_clients()         # into the journal's hands, each as far as it has come
                 self.journal.end_batch(self.engine.clock_ns)
             elif not self.engine.flush_due:
@@ -237,9 +235,9 @@ cdef class Session:
             return
         if size:
             self.engine.stats.bytes_out += size
-            if self.journal.must_hold():
+            if self.journal.must_hold(self.client.told):
                 self.held += size
-                self.journal.hold(self, reply.take())
+                self.journal.hold(self, self.client.told, reply.take())
                 return
             self.sent += size
             self.wire.send_reply(reply)
@@ -255,7 +253,7 @@ cdef class Session:
         """Send these bytes when everything that was done so far is safe."""
         for chunk in chunks:
             self.held += <uint64_t>len(chunk)
-        return self.journal.hold(self, chunks)
+        return self.journal.hold(self, self.client.told, chunks)
 
     def send(self, chunks: list) -> None:
         """Send what was held."""
@@ -263,6 +261,8 @@ cdef class Session:
         for chunk in chunks:
             size += len(chunk)
         self.held -= size
+        if self.failed:
+            return
         self.sent += size
         self.wire.send(chunks)
         if self.file is not None:
@@ -274,15 +274,12 @@ cdef class Session:
             self.broken = True
             self.wire.close()
 
-    def fail(self, error: int) -> None:
+    def fail(self, text: bytes) -> None:
         """Say that nobody knows whether what was held will last, and end: later replies would answer other requests."""
         if self.wire.is_closed():
             return
         self.broken = self.failed = True
-        self.wire.send([
-            b"-MISCONF The disk refused what was written (%s): whether this write lasts is not known.\r\n"
-            % os.strerror(error).encode()
-        ])
+        self.wire.send([b"-%s\r\n" % text])
         self.wire.close()
 
     cdef bint has_more_to_send(self) noexcept:

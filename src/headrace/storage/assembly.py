@@ -42,5 +42,5 @@ def assemble(
     """
     directory = directory or DataDirectory.configured(config, Disk())
     engine = make_engine(config)
-    journal = Journal(directory.disk, background=background)
+    journal = Journal(directory.disk, background=background, effects=engine.effects)
     return Assembly(engine, journal, Store(engine, directory, journal, spawn, log))

@@ -1,5 +1,7 @@
 """What can be wrong with a data directory; every text is one sentence or two for a person."""
 
+import os
+
 from headrace.core.errors import HeadraceError
 
 
@@ -34,3 +36,10 @@ class FilesUnknown(CannotRecover):
 
 class CannotCheck(StorageError):
     """There is nothing to check, or no place for the repaired copy."""
+
+
+def fate_unknown(error: int) -> bytes:
+    """Say to a client that the disk refused what it has written."""
+    return b"MISCONF The disk refused what was written (%s): whether this write lasts is not known." % (
+        os.strerror(error).encode()
+    )

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint64_t
 
-from headrace.engine.effect_log cimport Subscriber
+from headrace.engine.effect_log cimport EffectLog, Subscriber
 from headrace.storage.worker cimport Buffer, Worker
 
 cdef enum:
@@ -10,6 +10,15 @@ cdef enum:
 
     SYNCS_TO_FILL = 2                   # how long a group is filled while the disk has nothing to do, in syncs
     FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
+
+
+cdef class Held:
+    """Replies that wait."""
+    cdef uint64_t position              # of the journal, that must be safe
+    cdef uint64_t offset                # of the effect log, that replicas must have confirmed
+    cdef double since                   # seconds, monotonic; only where they wait for replicas
+    cdef object channel
+    cdef list chunks
 
 
 cdef class Journal(Subscriber):
@@ -36,7 +45,10 @@ cdef class Journal(Subscriber):
     cdef readonly bint failing          # the disk does not take effects: replies leave, because nothing is written
     cdef readonly bint incomplete       # effects are missing in the file: only a new base can mend that
     cdef readonly bint collecting       # … which is made; effects since then are filled
-    cdef list held                      # (position, channel, chunks) in order
+    cdef list held                      # `Held` in order
+    cdef EffectLog effects              # what it takes, and what replicas confirm
+    cdef readonly bint confirms         # replies wait for replicas, too …
+    cdef readonly uint64_t confirmed    # … until enough of them have the effects up to this offset on their disks
     cdef list stalled                   # channels whose requests wait for the disk
     cdef public bint eager              # the host has an event loop with turns: do not always wait for their end
     cdef public object schedule         # asks the host to call `commit` at the end of this turn, or of the next
@@ -45,9 +57,9 @@ cdef class Journal(Subscriber):
     cdef readonly uint64_t syncs
     cdef readonly double synced_at      # seconds, monotonic: when a sync last began
 
-    cdef inline bint must_hold(self) noexcept:
-        """Whether what is replied now might tell of an effect that is not safe yet."""
-        return self.position != self.safe and not self.failing
+    cdef inline bint must_hold(self, uint64_t told) noexcept:
+        """Whether a reply that may tell of data up to an offset might tell of an effect that is not safe yet."""
+        return (self.position != self.safe and not self.failing) or (self.confirms and told > self.confirmed)
 
     cdef inline int end_batch(self, uint64_t now) except -1:
         """Note that a client's requests were run and its replies held: take what the worker has done, or commit now.
@@ -70,8 +82,9 @@ cdef class Journal(Subscriber):
         return self.position - self.written > FULL and not self.failing
 
     cdef inline int make_room(self, size_t needed) except -1
-    cdef int hold(self, object channel, list chunks) except -1
+    cdef int hold(self, object channel, uint64_t told, list chunks) except -1
     cdef int send_safe(self) except -1
+    cdef int send_confirmed(self) except -1
     cdef int seal(self) except -1
     cdef int stall(self, object channel) except -1
     cdef int resume_stalled(self) except -1

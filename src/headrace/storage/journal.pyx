@@ -28,6 +28,9 @@ bytes that are there already is cheaper than to sync a file that grows: 110 µs 
 difference is larger on a busy one. What was not used is cut when the journal lets go of the file; after a crash,
 recovery cuts it.
 
+Where `min-replicas-to-confirm` is set, a reply waits for replicas as well: until enough of them have told that the
+effects before it are on their disks (`confirm`). One acknowledgement covers all that waits for less.
+
 When the disk refuses, the effects come back here. Clients whose replies waited are told that the fate of their writes
 is unknown. Then reads go on, while the engine refuses writes, until `retry` has got everything out. After a failed sync
 nothing may be written behind what it should have covered: the system may have dropped it. Then, and when memory was too
@@ -52,8 +55,11 @@ from contextlib import suppress
 from time import monotonic
 
 from headrace.formats.aof import encode
+from headrace.storage.errors import fate_unknown
 
 cdef size_t GROUP_MAX = <size_t>1 << 40         # what a seal has digits for
+
+cdef uint64_t NOTHING_AWAITED = <uint64_t>-1    # as an offset that replicas have confirmed
 
 cdef dict POLICIES = {"always": ALWAYS, "everysec": EVERYSEC, "no": NEVER}
 
@@ -65,8 +71,10 @@ cdef class Journal(Subscriber):
     Without `background`, these too: the worker then calls the disk, at once or when `completed` is called.
     """
 
-    def __init__(self, disk, *, background: bool):
+    def __init__(self, disk, *, background: bool, effects: EffectLog | None = None):
         self.disk = disk
+        self.effects = effects if effects is not None else EffectLog()
+        self.confirmed = NOTHING_AWAITED
         self.worker = Worker(None if background else disk)
         self.immediate = not background
         self.held = []
@@ -349,10 +357,10 @@ cdef class Journal(Subscriber):
             self.incomplete = True
         if self.on_failure is not None:
             self.on_failure(error, sync_failed)
-        held = self.held
+        waiting = self.held
         self.held = []
-        for _, channel, _ in held:
-            channel.fail(error)
+        for held in waiting:
+            (<Held>held).channel.fail(fate_unknown(error))
         self.resume_stalled()
         return 0
 
@@ -397,23 +405,83 @@ cdef class Journal(Subscriber):
 
     # --- replies -----------------------------------------------------------------------------------------------
 
-    cdef int hold(self, object channel, list chunks) except -1:
-        """Keep replies until the effects before them are safe."""
-        self.held.append((self.position, channel, chunks))
+    cdef int hold(self, object channel, uint64_t told, list chunks) except -1:
+        """Keep replies, which may tell of data up to an offset, until the effects before them are safe."""
+        cdef Held held = Held.__new__(Held)
+        held.position = 0 if self.failing else self.position
+        held.channel = channel
+        held.chunks = chunks
+        if self.confirms:
+            held.offset = told
+            held.since = monotonic()
+        self.held.append(held)
         return 0
 
     cdef int send_safe(self) except -1:
         """Send the replies that wait for nothing any more."""
         cdef Py_ssize_t count = 0
         cdef list held = self.held
+        cdef Held first
         if not held:
             return 0
-        while count < PyList_GET_SIZE(held) and <uint64_t>(<tuple>held[count])[0] <= self.safe:
+        if self.confirms:
+            return self.send_confirmed()
+        while count < PyList_GET_SIZE(held):
+            first = <Held>held[count]
+            if first.position > self.safe:
+                break
             count += 1
         self.held = held[count:]
-        for _, channel, chunks in held[:count]:
-            channel.send(chunks)
+        for first in held[:count]:
+            first.channel.send(first.chunks)
         return 0
+
+    # --- replicas ----------------------------------------------------------------------------------------------
+
+    cdef int send_confirmed(self) except -1:
+        """Send the replies that wait for nothing any more, each client's in their order.
+
+        Others are not waited for: a reply to a replica that comes back must not wait for what only it can confirm.
+        """
+        cdef Held held
+        cdef list sent = []
+        cdef list kept = []
+        cdef set waiting = set()
+        for held in self.held:
+            if held.position > self.safe or held.offset > self.confirmed or held.channel in waiting:
+                waiting.add(held.channel)
+                kept.append(held)
+            else:
+                sent.append(held)
+        self.held = kept
+        for held in sent:
+            held.channel.send(held.chunks)
+        return 0
+
+    def await_replicas(self, wanted: bool) -> None:
+        """Let replies wait for replicas, too, from now on; or no longer."""
+        self.confirms = wanted
+        self.confirmed = self.effects.offset if wanted else NOTHING_AWAITED
+        self.send_safe()
+        self.resume_stalled()
+
+    def confirm(self, offset: int) -> None:
+        """Note that enough replicas have the effects up to an offset on their disks."""
+        if self.confirms and <uint64_t>offset > self.confirmed:
+            self.confirmed = offset
+            self.send_safe()
+            self.resume_stalled()
+
+    def give_up(self, since: float, text: bytes) -> int:
+        """End the connections whose replies have waited for replicas since a time or before; returns how many."""
+        cdef Held held
+        overdue = {held.channel for held in self.held if held.offset > self.confirmed and held.since <= since}
+        if overdue:
+            self.held = [held for held in self.held if held.channel not in overdue]
+            for channel in overdue:
+                channel.fail(text)
+            self.send_safe()
+        return len(overdue)
 
     cdef int stall(self, object channel) except -1:
         """Resume a channel, whose requests wait, when the disk has taken something."""

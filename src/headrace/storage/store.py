@@ -32,7 +32,7 @@ from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
 from headrace.storage.children import Children, Task
 from headrace.storage.directory import DataDirectory, explained
-from headrace.storage.errors import StorageError
+from headrace.storage.errors import StorageError, fate_unknown
 from headrace.storage.journal import Journal
 from headrace.storage.loading import LIBRARY, Loaded
 from headrace.storage.log import Log
@@ -248,7 +248,7 @@ class Store(Persistence):
             f"The disk refuses what is written to {self.directory.append_directory}: {self._disk_error}. "
             "Writes are refused until it takes it; reads go on."
         )
-        self.engine.fail_unsent_replies(error)
+        self.engine.fail_unsent_replies(fate_unknown(error))
 
     def _retry(self) -> None:
         if monotonic() - self._retried < _RETRY_S:

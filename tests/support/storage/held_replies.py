@@ -19,6 +19,7 @@ from headrace.formats.aof import AofReader
 from headrace.server.connection import Connection
 from headrace.session.session import Limits
 from headrace.storage.disk import Disk
+from headrace.storage.errors import fate_unknown
 from headrace.storage.journal import Journal
 from support.raw_client import encode
 
@@ -171,7 +172,7 @@ class Bench:
     def _failed(self, error: int, sync_failed: bool) -> None:
         self.failures.append((error, sync_failed))
         self.engine.write_refusal = b"MISCONF refused"
-        self.engine.fail_unsent_replies(error)
+        self.engine.fail_unsent_replies(fate_unknown(error))
 
     # --- the host of connections -----------------------------------------------------------------------------------
 
