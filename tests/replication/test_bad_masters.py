@@ -146,6 +146,7 @@ def test_one_sentence_says_what_is_wrong_and_the_data_is_kept(tmp_path: Path, ca
         assert replica.run("GET", "kept") == b"$3\r\nyes\r\n"
         assert replica.fields()["master_link_status"] == "down"
         assert replica.offset == 100
+        await_that(lambda: replica.call(lambda: replica.link._pause_s) > replica.link.first_pause_s)  # which grows
         await_that(lambda: not list(tmp_path.rglob("temp-sync-*")))
     with ReplicaHost(tmp_path, free_port()) as restarted:
         assert restarted.run("GET", "kept") == b"$3\r\nyes\r\n"

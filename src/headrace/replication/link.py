@@ -15,7 +15,6 @@ One task of the event loop does it all, so that nothing of a master is applied w
 
 import asyncio
 import os
-import socket
 import ssl
 import traceback
 from collections import deque
@@ -28,10 +27,10 @@ from headrace.core.errors import HeadraceError
 from headrace.engine.channel import ChannelFigures, ClosedChannel
 from headrace.engine.client import Client
 from headrace.engine.engine import Engine
-from headrace.formats.aof import encode
 from headrace.replication.applying import CannotApply, MasterApplier
 from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
 from headrace.replication.lost_effects import branch_of, count_behind
+from headrace.replication.master_connection import LinkFailed, MasterConnection, shown
 from headrace.replication.master_stream import BadStream
 from headrace.storage.directory import explained
 from headrace.storage.log import Log
@@ -41,15 +40,10 @@ _CHUNK: Final = 1 << 17  # bytes of the stream that are applied before others ha
 _ACKNOWLEDGE_S: Final = 1.0
 _POLL_S: Final = 0.01
 _WAITING: Final = 1 << 25  # bytes that may wait for the disk before no more is applied
-_LINE_SHOWN: Final = 120
 _GREETINGS: Final = (b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
 _IS_MASTER: Final = b"-ERR PSYNC FAILOVER can't be sent to a master."
 _LATER: Final = (b"-NOMASTERLINK", b"-LOADING")
 _STRANGERS: Final = (b"-NOAUTH", b"-NOPERM", b"-WRONGPASS")
-
-
-class LinkFailed(HeadraceError):
-    """A master cannot be followed now; the text is one sentence."""
 
 
 class _MasterChannel(ClosedChannel):
@@ -85,7 +79,6 @@ class Link:
         self.on_full_sync: Callable[[], None] = lambda: None  # all data is about to be replaced
         self.on_takeover: Callable[[bool], None] = lambda _: None  # whether the master agreed to become one
         self.first_pause_s, self.longest_pause_s = 1.0, 30.0  # between two attempts
-        self.last_io = monotonic()
         self.master_client: Client | None = None
         self.error = ""  # why there is no link; empty where there is one
         self._engine = engine
@@ -98,8 +91,7 @@ class Link:
         self._master = ""  # host and port, as sentences name them
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._connection: MasterConnection | None = None
         self._ending = ""  # why we ended the connection ourselves
         self._pause_s = 0.0
         self._fruitful = False  # the attempt has got something from the master
@@ -110,10 +102,9 @@ class Link:
         self._loading = False
         self._applier = MasterApplier(engine, log)
         self._skipped_values = 0
-        self._down_since = monotonic()
+        self._up_since = self._down_since = monotonic()
         self._unsynced: deque[tuple[int, int]] = deque()  # (position of the journal, offset)
         self._synced = 0  # the offset up to which our disk has everything
-        self._bytes_in = self._bytes_out = 0
         self._attempts = self._total_attempts = 0
         store.on_synced.append(self._disk_has_more)
 
@@ -126,7 +117,7 @@ class Link:
         self.error = ""
         self._pause_s = 0.0
         self._attempts = 0
-        self._down_since = self.last_io = monotonic()
+        self._down_since = monotonic()
         self._task = self._loop.create_task(self._follow(host, port))
         self._timer = self._loop.call_later(_ACKNOWLEDGE_S, self._tick)
 
@@ -147,11 +138,16 @@ class Link:
         """Whether what the master does comes here."""
         return self.state == "connected"
 
+    @property
+    def last_io(self) -> float:
+        """When the master last sent something, by the monotonic clock; where there is no connection, when it ended."""
+        return self._connection.last_io if self._connection is not None else self._down_since
+
     def disconnect(self, reason: str) -> None:
         """End the connection; another one is tried."""
-        if self._writer is not None:
+        if self._connection is not None:
             self._ending = reason
-            self._writer.transport.abort()
+            self._connection.abort()
 
     async def _follow(self, host: str, port: int) -> None:
         while True:
@@ -162,10 +158,10 @@ class Link:
             await asyncio.sleep(self._next_pause())
 
     def _next_pause(self) -> float:
-        """How long to wait for the next attempt: not at all where the last one has brought something."""
+        """How long to wait for the next attempt: not at all where the last one had a link for a while."""
         if self._fruitful:
             self._pause_s = 0.0
-            return 0.0
+            return 0.0 if monotonic() - self._up_since >= self.first_pause_s else self.first_pause_s
         self._pause_s = min(max(self._pause_s * 2, self.first_pause_s), self.longest_pause_s)
         return self._pause_s
 
@@ -175,18 +171,14 @@ class Link:
         self._total_attempts += 1
         self._ending = ""
         try:
-            await self._connect(host, port)
-            await self._shake_hands()
-            await self._synchronise()
-            await self._follow_stream()
-        except LinkFailed as error:
-            reason = str(error)
+            connection = self._connection = await self._connect(host, port)
+            await self._shake_hands(connection)
+            await self._synchronise(connection)
+            await self._follow_stream(connection)
         except (BadSnapshot, BadStream, CannotApply) as error:
             reason = f"{self._master} cannot be followed: {error}"
-        except HeadraceError as error:  # of the directory, or of the settings of TLS
+        except HeadraceError as error:  # of the connection, the directory, or the settings of TLS
             reason = str(error).removesuffix(".")
-        except OSError as error:
-            reason = f"{self._master} cannot be reached: {_reason_of(error)}"
         except Exception as bug:  # noqa: BLE001 — ours: it is told where, and the link is tried again
             where = "".join(traceback.format_exception(bug))
             self._log.warning(f"The link to {self._master} failed: please report this.\n{where}")
@@ -205,9 +197,9 @@ class Link:
     def _close(self) -> None:
         """End what there is of a connection."""
         was_up = self.is_up
-        writer, self._writer, self._reader = self._writer, None, None
-        if writer is not None:
-            writer.transport.abort()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
         client, self.master_client = self.master_client, None
         if client is not None:
             self._engine.disconnect(client)
@@ -222,76 +214,33 @@ class Link:
             self._down_since = monotonic()
             self.on_down()
 
-    # --- bytes -----------------------------------------------------------------------------------------------------
-
-    async def _connect(self, host: str, port: int) -> None:
+    async def _connect(self, host: str, port: int) -> MasterConnection:
         self.state = "connecting"
-        context = self._tls_context() if self._config["tls-replication"] and self._tls_context is not None else None
-        limit, source = self._config["repl-timeout"], self._config["bind-source-addr"]
-        try:
-            async with asyncio.timeout(limit):
-                self._reader, self._writer = await asyncio.open_connection(
-                    host, port, ssl=context, limit=_CHUNK, local_addr=(source, 0) if source else None
-                )
-        except TimeoutError:
-            raise LinkFailed(f"{self._master} does not answer: no connection in {limit} seconds") from None
-        except socket.gaierror as error:
-            raise LinkFailed(f"The host of {self._master} cannot be found: {error.strerror}") from None
-        except ssl.SSLError as error:
-            raise LinkFailed(f"TLS with {self._master} failed: {error.reason or error}") from None
-        self.last_io = monotonic()
-
-    def _send(self, *commands: list[bytes]) -> None:
-        self._send_raw(b"".join(map(encode, commands)))
-
-    def _send_raw(self, data: bytes) -> None:
-        if self._writer is not None:
-            self._bytes_out += len(data)
-            self._writer.write(data)
-
-    async def _read(self, most: int) -> bytes:
-        """Read what has come; nothing: the connection has ended."""
-        if self._reader is None:
-            return b""
-        try:
-            data = await self._reader.read(most)
-        except OSError as error:
-            raise LinkFailed(f"The connection to {self._master} broke: {_reason_of(error)}") from None
-        self.last_io = monotonic()
-        self._bytes_in += len(data)
-        return data
-
-    async def _line(self) -> bytes:
-        """Read a line; one that is empty says that we are not forgotten."""
-        while self._reader is not None:
-            try:
-                line = await self._reader.readuntil(b"\n")
-            except asyncio.IncompleteReadError:
-                break
-            except asyncio.LimitOverrunError:
-                raise LinkFailed(f"{self._master} is no Redis: it sent a line without an end") from None
-            except OSError as error:
-                raise LinkFailed(f"The connection to {self._master} broke: {_reason_of(error)}") from None
-            self.last_io = monotonic()
-            self._bytes_in += len(line)
-            if line := line.rstrip(b"\r\n"):
-                return line
-        raise LinkFailed(f"{self._master} ended the connection in the handshake")
+        config = self._config
+        context = self._tls_context() if config["tls-replication"] and self._tls_context is not None else None
+        return await MasterConnection.open(
+            *(self._master, host, port),
+            timeout_s=config["repl-timeout"],
+            source=config["bind-source-addr"],
+            context=context,
+            ahead=_CHUNK,
+        )
 
     # --- the handshake ---------------------------------------------------------------------------------------------
 
-    async def _shake_hands(self) -> None:
+    async def _shake_hands(self, connection: MasterConnection) -> None:
         self.state = "handshake"
-        self._send([b"PING"])
-        greeting = await self._line()
+        connection.send([b"PING"])
+        greeting = await connection.line()
         if not greeting.startswith(_GREETINGS):
-            raise LinkFailed(f"{self._master} is no Redis: it answered PING with {_shown(greeting)}")
-        await self._introduce_ourselves()
+            raise LinkFailed(f"{self._master} is no Redis: it answered PING with {shown(greeting)}")
+        await self._introduce_ourselves(connection)
         self._branch = None
         if self._is_headrace:
-            self._learn(await self._info())
+            connection.send([b"INFO", b"server", b"replication"])
+            self._learn(await connection.text())
 
-    async def _introduce_ourselves(self) -> None:
+    async def _introduce_ourselves(self, connection: MasterConnection) -> None:
         """Say who we are; a master that does not know one of these answers an error, which is no harm."""
         config = self._config
         password, user = config["masterauth"], config["masteruser"]
@@ -303,26 +252,15 @@ class Link:
         commands.append([b"REPLCONF", b"headrace", headrace.__version__.encode()])
         if password:
             login = [b"AUTH", os.fsencode(user), os.fsencode(password)] if user else [b"AUTH", os.fsencode(password)]
-            self._send(login, *commands)
-            answer = await self._line()
+            connection.send(login, *commands)
+            answer = await connection.line()
             if answer.startswith(b"-"):
-                raise LinkFailed(f"{self._master} refused the password of masterauth: {_shown(answer[1:])}")
+                raise LinkFailed(f"{self._master} refused the password of masterauth: {shown(answer[1:])}")
         else:
-            self._send(*commands)
+            connection.send(*commands)
         for _ in commands:
-            answer = await self._line()
+            answer = await connection.line()
         self._is_headrace = answer.startswith(b"+")
-
-    async def _info(self) -> bytes:
-        """Ask the master what it tells of itself; nothing where it does not."""
-        self._send([b"INFO", b"server", b"replication"])
-        answer = await self._line()
-        if not answer.startswith(b"$") or not answer[1:].isdigit() or self._reader is None:
-            return b""
-        try:
-            return await self._reader.readexactly(int(answer[1:]) + 2)
-        except asyncio.IncompleteReadError:
-            raise LinkFailed(f"{self._master} ended the connection in the handshake") from None
 
     def _learn(self, info: bytes) -> None:
         """End an attempt to follow this very server; note where the master has left what we went on with."""
@@ -332,14 +270,14 @@ class Link:
 
     # --- what we get -----------------------------------------------------------------------------------------------
 
-    async def _synchronise(self) -> None:
+    async def _synchronise(self, connection: MasterConnection) -> None:
         """Ask to continue where we are; take whatever the master answers."""
         effects = self._effects
         takes_over = self.takes_over
         history = effects.history if takes_over else self._known_history()
         place = [history, b"%d" % (effects.offset + 1)] if self._has_place() else [b"?", b"-1"]
-        self._send([b"PSYNC", *place, *([b"FAILOVER"] if takes_over else [])])
-        answer = await self._line()
+        connection.send([b"PSYNC", *place, *([b"FAILOVER"] if takes_over else [])])
+        answer = await connection.line()
         words = answer.split()
         accepted = words[0] in (b"+CONTINUE", b"+FULLRESYNC")
         if takes_over:
@@ -347,17 +285,17 @@ class Link:
         if words[0] == b"+CONTINUE":
             self._continue(words[1] if len(words) > 1 else history)
         elif words[0] == b"+FULLRESYNC":
-            await self._load_snapshot(*_read_place(words[1:]))
+            await self._load_snapshot(connection, *_read_place(words[1:]))
         elif answer.startswith(_LATER):
-            raise LinkFailed(await self._reason_to_wait(answer))
+            raise LinkFailed(await self._reason_to_wait(connection, answer))
         elif answer.startswith(_STRANGERS):
-            raise LinkFailed(f"{self._master} refuses us, so that masterauth must be set: {_shown(answer[1:])}")
+            raise LinkFailed(f"{self._master} refuses us, so that masterauth must be set: {shown(answer[1:])}")
         elif answer.startswith(b"-") and not takes_over:
-            self._log.notice(f"{self._master} does not know PSYNC ({_shown(answer[1:])}): all its data is asked for.")
-            self._send_raw(b"SYNC\r\n")
-            await self._load_snapshot(None, 0)
+            self._log.notice(f"{self._master} does not know PSYNC ({shown(answer[1:])}): all its data is asked for.")
+            connection.send_raw(b"SYNC\r\n")
+            await self._load_snapshot(connection, None, 0)
         else:
-            raise LinkFailed(f"{self._master} answered PSYNC with {_shown(answer)}")
+            raise LinkFailed(f"{self._master} answered PSYNC with {shown(answer)}")
 
     def _note_takeover(self, answer: bytes, *, accepted: bool) -> None:
         """Note whether the replica that we asked is the master now.
@@ -384,14 +322,14 @@ class Link:
             return effects.ancestors[0][0]
         return effects.history
 
-    async def _reason_to_wait(self, answer: bytes) -> str:
+    async def _reason_to_wait(self, connection: MasterConnection, answer: bytes) -> str:
         """Say why a master cannot be followed yet; one that has no master itself may follow us, which is a circle."""
         if not answer.startswith(b"-NOMASTERLINK"):
-            return f"{self._master} cannot be followed yet: {_shown(answer[1:])}"
-        self._send([b"ROLE"])
-        role = [await self._line()]
+            return f"{self._master} cannot be followed yet: {shown(answer[1:])}"
+        connection.send([b"ROLE"])
+        role = [await connection.line()]
         if role[0].startswith(b"*"):
-            role += [await self._line() for _ in range(5)]  # its role, host and, as a number, port
+            role += [await connection.line() for _ in range(5)]  # its role, host and, as a number, port
         told = b" ".join(line for line in role[1:] if not line.startswith(b"$"))
         about = ""
         match told.split():
@@ -406,22 +344,22 @@ class Link:
         self._effects.continue_as(_read_history(history))
         self._log.notice(f"{self._master} continues at offset {self._effects.offset + 1}: partial synchronisation.")
 
-    async def _load_snapshot(self, history: bytes | None, offset: int) -> None:
+    async def _load_snapshot(self, connection: MasterConnection, history: bytes | None, offset: int) -> None:
         """Receive a snapshot, examine it, and let it replace the data."""
         self.state = "sync"
-        header = await self._line()
+        header = await connection.line()
         if header.startswith(b"-"):
-            raise LinkFailed(f"{self._master} sends no data: {_shown(header[1:])}")
+            raise LinkFailed(f"{self._master} sends no data: {shown(header[1:])}")
         path = self._store.incoming()
         snapshot = self._snapshot = IncomingSnapshot(header, self._store.directory.disk, path)
         size = f"{snapshot.size} bytes" if snapshot.size >= 0 else "a size that its end will tell"
         self._log.notice(f"Full synchronisation with {self._master}: a snapshot of {size} comes.")
         with explained("keep the snapshot of the master in", path.parent):
-            self._behind = await snapshot.receive(self._read)
-        self._fruitful = True
+            self._behind = await snapshot.receive(connection.read)
         self._loading = True
         await self._examine(snapshot)
         await self._replace_data(snapshot, history, offset)
+        self._fruitful = True
         self._loading = False
         snapshot.discard()
         self._snapshot = None
@@ -469,47 +407,45 @@ class Link:
 
     # --- the stream ------------------------------------------------------------------------------------------------
 
-    async def _follow_stream(self) -> None:
-        self._begin_stream()
+    async def _follow_stream(self, connection: MasterConnection) -> None:
+        self._begin_stream(connection)
         chunk, self._behind = self._behind, b""
         while True:
             if chunk:
-                await self._await_turn()
+                await self._await_turn(connection)
                 self._apply(chunk)
-            chunk = await self._read(2 * _CHUNK)
+            chunk = await connection.read(2 * _CHUNK)
             if not chunk:
                 raise LinkFailed(f"{self._master} ended the connection")
 
-    def _begin_stream(self) -> None:
+    def _begin_stream(self, connection: MasterConnection) -> None:
         self._applier.begin()
         self._unsynced.clear()
         self._note_offset()
         self.state = "connected"
         self.error = ""
         self._attempts = 0
-        self.last_io = monotonic()
+        self._up_since = connection.last_io = monotonic()
         client = self.master_client = self._engine.connect(_MasterChannel(self))
-        if self._writer is not None:
-            client.address = self._master.encode()
-            host, port = self._writer.get_extra_info("sockname")[:2]
-            client.local_address = f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
+        client.address = self._master.encode()
+        client.local_address = connection.local_address
         self._acknowledge(self._effects.offset)
         self._log.notice(f"The link to {self._master} is up.")
         self.on_up()
 
-    async def _await_turn(self) -> None:
+    async def _await_turn(self, connection: MasterConnection) -> None:
         """Wait while nothing may change because a script is not over, or the disk is behind, or refuses."""
         engine, journal = self._engine, self._store.journal
         while engine.busy is not None or journal.buffered > _WAITING or (journal.failing and self._store.appends):
             await asyncio.sleep(_POLL_S)
-            self.last_io = monotonic()  # it is not the master that is silent
+            connection.last_io = monotonic()  # it is not the master that is silent
 
     def _apply(self, chunk: bytes) -> None:
-        self._fruitful = True
         try:
             asked = self._applier.apply(chunk)
         finally:
             self._note_offset()
+        self._fruitful = True
         if self.master_client is not None:
             self.master_client.active_ms = self._engine.steady_now_ms
             self.master_client.db = self._engine.databases[self._applier.database]
@@ -520,10 +456,13 @@ class Link:
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(_ACKNOWLEDGE_S, self._tick)
+        connection = self._connection
+        if connection is None:
+            return
         if self._loading:
-            self._send_raw(b"\n")
-            self.last_io = monotonic()
-        elif self._writer is not None and monotonic() - self.last_io > self._config["repl-timeout"]:
+            connection.send_raw(b"\n")
+            connection.last_io = monotonic()
+        elif monotonic() - connection.last_io > self._config["repl-timeout"]:
             self.disconnect(f"{self._master} has sent nothing for {self._config['repl-timeout']} seconds")
         elif self.is_up:
             self._acknowledge(self._effects.offset)
@@ -531,7 +470,8 @@ class Link:
     def _acknowledge(self, offset: int) -> None:
         """Say how far we are, and how far our disk is."""
         synced = [b"FACK", b"%d" % self._synced] if self._store.appends else []
-        self._send([b"REPLCONF", b"ACK", b"%d" % offset, *synced])
+        if self._connection is not None:
+            self._connection.send([b"REPLCONF", b"ACK", b"%d" % offset, *synced])
 
     def _note_offset(self) -> None:
         """Note which position of the journal the offset has now, to know when the disk has it."""
@@ -553,9 +493,11 @@ class Link:
 
     def figures(self) -> ChannelFigures:
         """Say what CLIENT LIST shows of the connection."""
-        opened = self._writer.get_extra_info("socket") if self._writer is not None else None
-        descriptor = opened.fileno() if opened is not None else -1
-        return ChannelFigures(descriptor, self._applier.unfinished, 0, 0, 0, self._bytes_in, self._bytes_out)
+        connection = self._connection
+        if connection is None:
+            return ClosedChannel().figures()
+        unfinished = self._applier.unfinished
+        return ChannelFigures(connection.descriptor, unfinished, 0, 0, 0, connection.bytes_in, connection.bytes_out)
 
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO replication that are about the master."""
@@ -563,7 +505,7 @@ class Link:
         offset = self._effects.offset
         snapshot = self._snapshot
         yield "master_link_status", "up" if self.is_up else "down"
-        yield "master_last_io_seconds_ago", int(now - self.last_io) if self._writer is not None else -1
+        yield "master_last_io_seconds_ago", -1 if self._connection is None else int(now - self.last_io)
         yield "master_sync_in_progress", int(self.state == "sync")
         yield "slave_read_repl_offset", offset + self._applier.unfinished
         yield "slave_repl_offset", offset
@@ -585,7 +527,7 @@ class Link:
 
 def _read_history(word: bytes) -> bytes:
     if len(word) != 40 or not word.isalnum():
-        raise LinkFailed(f"The master named its history {_shown(word)}, which is none")
+        raise LinkFailed(f"The master named its history {shown(word)}, which is none")
     return word
 
 
@@ -593,17 +535,6 @@ def _read_place(words: list[bytes]) -> tuple[bytes, int]:
     """Read what FULLRESYNC tells: a history, and the offset in it that the snapshot has."""
     if len(words) != 2 or not words[1].isdigit() or len(words[1]) > 18:
         raise LinkFailed(
-            f"The master announced a snapshot of {_shown(b' '.join(words))}, which is no place in a history"
+            f"The master announced a snapshot of {shown(b' '.join(words))}, which is no place in a history"
         )
     return _read_history(words[0]), int(words[1])
-
-
-def _reason_of(error: OSError) -> str:
-    """Name what the system said, without its numbers."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error) or type(error).__name__
-
-
-def _shown(text: bytes) -> str:
-    return repr(text[:_LINE_SHOWN].decode("utf-8", "backslashreplace"))
