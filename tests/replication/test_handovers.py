@@ -35,14 +35,14 @@ class Servers:
         return next(port for port in self.ports if self.replication(port)["role"] == "master")
 
 
-@pytest.fixture
-def servers(tmp_path: Path) -> Iterator[Servers]:
+@pytest.fixture(params=["0", "1"], ids=["confirmed by the master", "confirmed by a replica, too"])
+def servers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Servers]:
     with ExitStack() as stack:
         started: list[ServerProcess] = []
         for name in ("one", "two", "three"):
             (tmp_path / name).mkdir()
             following = ("--replicaof", "127.0.0.1", str(started[0].port)) if started else ()
-            arguments = ("--repl-diskless-sync-delay", "0", *following)
+            arguments = ("--repl-diskless-sync-delay", "0", "--min-replicas-to-confirm", request.param, *following)
             started.append(stack.enter_context(ServerProcess(tmp_path / name, *arguments)))
         servers = Servers(started)
         await_that(lambda: all(servers.follows(port) for port in servers.ports[1:]))
