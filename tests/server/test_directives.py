@@ -94,8 +94,7 @@ def test_a_setting_that_is_not_inert_is_read_somewhere() -> None:
     text = "".join(
         path.read_text()
         for path in sources.rglob("*.py*")
-        if path.suffix in (".py", ".pyx")
-        and path.parent.name != "configuration"
+        if path.suffix in (".py", ".pyx") and path.parent.name != "configuration"
     )
     packed = [f"{kind}-max-listpack-{what}" for kind in ("set", "hash", "zset") for what in ("entries", "value")]
     signals = ["shutdown-on-sigint", "shutdown-on-sigterm"]
