@@ -16,7 +16,8 @@ class ServerAddress:
         str,
         typer.Option(
             envvar="HEADRACE_URL",
-            help="The server: redis://[user:password@]host:port/db, rediss:// for TLS, unix:///path.",
+            help="The server: redis://[user:password@]host:port/db, rediss:// for TLS, unix:///path, or "
+            "sentinel://host:port,host:port/name.",
         ),
     ] = DEFAULT_URL
     host: Annotated[str | None, typer.Option(help="Instead of the url's.", show_default=False)] = None

@@ -15,10 +15,12 @@ import redis
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError, SentinelConnectionPool
 
 from headrace.cli.address import ServerAddress
 from headrace.cli.errors import CommandFailed
 from headrace.cli.showing import shown
+from headrace.clients import sentinel, urls
 
 _PATIENCE_S: Final = 5.0  # for a server that does not even refuse
 _LONGEST_REPLY_S: Final = 120.0  # a DUMP of all that a server holds takes a while
@@ -41,27 +43,45 @@ def connected(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> Ite
 
 def make_client(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> redis.Redis:
     """Make a client; nothing is sent yet."""
+    own = {"username": address.user, "password": address.password, "db": address.db}
+    overrides = {name: value for name, value in own.items() if value is not None}
+    defaults = {
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "socket_connect_timeout": patience_s,
+        "socket_timeout": _LONGEST_REPLY_S,
+    }
     try:
-        options: dict[str, Any] = dict(parse_url(address.url))  # type: ignore[no-untyped-call]
+        if urls.is_sentinel(address.url):
+            client = _watched_client(address, defaults, overrides)
+        else:
+            client = _plain_client(address, defaults, overrides)
     except ValueError as error:
-        without_password = address.url.rpartition("@")[2]
-        raise CommandFailed(
-            f"{without_password!r} is no url of a server ({error}): write redis://host:port, rediss://host:port or "
-            "unix:///path/of/socket."
-        ) from None
+        without_password = urls.shown(address.url).rpartition("@")[2]
+        raise CommandFailed(f"{without_password!r} is no url of a server ({error}): write {urls.EXPECTED}.") from None
+    for name in _ENTRY_COMMANDS:
+        client.set_response_callback(name, lambda reply, **_: reply)
+    return client
+
+
+def _plain_client(address: ServerAddress, defaults: dict[str, Any], overrides: dict[str, Any]) -> redis.Redis:
+    options: dict[str, Any] = dict(parse_url(address.url))  # type: ignore[no-untyped-call]
     tls = options.pop("connection_class", None) is redis.SSLConnection or address.tls
-    spoken = {"host": address.host, "port": address.port, "username": address.user, "password": address.password}
-    options.update({name: value for name, value in (*spoken.items(), ("db", address.db)) if value is not None})
+    place = {"host": address.host, "port": address.port}
+    options.update({name: value for name, value in place.items() if value is not None})
     if "path" in options:
         options["unix_socket_path"] = options.pop("path")
     elif tls:
         options["ssl"] = True
-    options.setdefault("socket_connect_timeout", patience_s)
-    options.setdefault("socket_timeout", _LONGEST_REPLY_S)
-    client = redis.Redis(protocol=2, retry=Retry(NoBackoff(), 0), **options)
-    for name in _ENTRY_COMMANDS:
-        client.set_response_callback(name, lambda reply, **_: reply)
-    return client
+    return redis.Redis(**(defaults | options | overrides))
+
+
+def _watched_client(address: ServerAddress, defaults: dict[str, Any], overrides: dict[str, Any]) -> redis.Redis:
+    if address.host is not None or address.port is not None:
+        raise CommandFailed("The url names Sentinels, which know host and port: leave out --host and --port, or --url.")
+    if address.tls:
+        overrides = {**overrides, "ssl": True}
+    return sentinel.make_client(address.url, defaults=defaults, overrides=overrides)
 
 
 def ask(client: redis.Redis, *words: bytes | str | int) -> Any:
@@ -71,7 +91,11 @@ def ask(client: redis.Redis, *words: bytes | str | int) -> Any:
 
 def place_of(client: redis.Redis) -> str:
     """Name the place of a server for a person."""
-    options = client.connection_pool.connection_kwargs
+    pool = client.connection_pool
+    options = pool.connection_kwargs
+    if isinstance(pool, SentinelConnectionPool):
+        address = pool.master_address
+        return f"{address[0]}:{address[1]}" if address else f"the place that Sentinels tell of {pool.service_name!r}"
     return options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
@@ -87,6 +111,8 @@ def explanation(client: redis.Redis, error: redis.RedisError) -> str:
         return f"The server at {place} is still loading its data: try again in a moment."
     if isinstance(error, redis.TimeoutError):
         return f"The server at {place} does not answer: check the address, and what lies between."
+    if isinstance(error, MasterNotFoundError):
+        return f"Sentinels know no master that is up ({text}): check their places, and the name at the end of the url."
     if isinstance(error, redis.ConnectionError):
         return (
             f"There is no server at {place} ({_reason(text)}): start one with `headrace serve`, or name another with "

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.clients.urls import split_urls
 from headrace.spark.connecting import Connections
 from headrace.spark.options import ServerOptions
 from headrace.spark.servers import Server
@@ -9,8 +10,7 @@ from headrace.spark.servers import Server
 
 def connect(url: str, *, patient: bool = False) -> Connections:
     """Return the servers of a url; unless `patient`, asking one that does not answer fails at once."""
-    urls = tuple(part.strip() for part in url.split(",") if part.strip())
-    return Connections(ServerOptions(urls, "auto", 30.0), patient=patient)
+    return Connections(ServerOptions(split_urls(url), "auto", 30.0), patient=patient)
 
 
 def groups_of(server: Server, key: bytes) -> list[dict[bytes, Any]]:

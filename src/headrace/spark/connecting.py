@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from headrace.clients.urls import shown
 from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
 from headrace.spark.errors import BadOption
 from headrace.spark.options import ServerOptions
 from headrace.spark.packed_transport import PackedTransport
-from headrace.spark.servers import Server, shown
+from headrace.spark.servers import Server
 from headrace.spark.staged_delivery import StagedDelivery
 from headrace.spark.transport import Transport, XRangeTransport
 
@@ -42,6 +43,7 @@ class Connections:
         self._options = options
         self._patient = patient
         self._servers: dict[int, Server] = {}
+        self._replicas: dict[int, Server] = {}
         self._transports: dict[int, Transport] = {}
 
     def __len__(self) -> int:
@@ -55,6 +57,13 @@ class Connections:
         if place not in self._servers:
             self._servers[place] = Server(self._options.urls[place], self._options.retry_seconds, patient=self._patient)
         return self._servers[place]
+
+    def _replica(self, place: int) -> Server:
+        """Return the server that entries are read from."""
+        if place not in self._replicas:
+            url, retry_seconds = self._options.urls[place], self._options.retry_seconds
+            self._replicas[place] = Server(url, retry_seconds, patient=self._patient, from_replica=True)
+        return self._replicas[place]
 
     def names(self) -> str:
         """Return the urls without their passwords."""
@@ -77,7 +86,10 @@ class Connections:
     def transport(self, place: int) -> Transport:
         """Return how the server at a place is read."""
         if place not in self._transports:
-            self._transports[place] = self._choose(self.server(place))
+            server = self.server(place)
+            replica = self._replica(place) if self._options.from_replica else None
+            kind = PackedTransport if self._is_packed(server) else XRangeTransport
+            self._transports[place] = kind(server, replica)
         return self._transports[place]
 
     def delivery(self, trimming: Trimming) -> Delivery:
@@ -88,18 +100,16 @@ class Connections:
     def be_patient(self) -> None:
         """Wait also for servers that this process has never reached: another process has reached them."""
         self._patient = True
-        for server in self._servers.values():
+        for server in (*self._servers.values(), *self._replicas.values()):
             server.patient = True
 
     def close(self) -> None:
         """Close every connection."""
-        for server in self._servers.values():
+        for server in (*self._servers.values(), *self._replicas.values()):
             server.close()
         self._servers.clear()
+        self._replicas.clear()
         self._transports.clear()
-
-    def _choose(self, server: Server) -> Transport:
-        return PackedTransport(server) if self._is_packed(server) else XRangeTransport(server)
 
     def _is_packed(self, server: Server) -> bool:
         """Whether nodes are shipped whole: where the server can, unless the user wants it otherwise."""

@@ -89,6 +89,10 @@ class LossWatch:
         report_loss(lost, self._key, f"from {start} on", fail=self._fail)
         return True
 
+    def is_ahead_of(self, state: StreamState | None) -> bool:
+        """Whether the plan has seen more of the stream than a server has that should have the same."""
+        return self._planned is not None and (state is None or not self._planned.may_become(state))
+
     def count(self, entries: int) -> None:
         """Remember how many entries of the slice were read."""
         if self._before is not None:

@@ -2,7 +2,11 @@ r"""The options of a source and of a sink: what they are called, what they may b
 
     reading                                                         default
       url                   redis://…, rediss://…, unix://…,        redis://127.0.0.1:6379
+                            sentinel://host:port,host:port/name,
                             several with commas between
+      readFrom              master, replica: where tasks read       master
+                            entries, of servers that Sentinels
+                            watch
       path                  instead of a server: a data directory,
                             an RDB file or a DUMP payload
       db                    which database of a path; a url         0
@@ -47,11 +51,12 @@ reads the wrong data.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Final, Literal, cast
 
+from headrace.clients.urls import EXPECTED, SCHEMES, is_sentinel, split_urls
 from headrace.core.errors import InvalidInterval, InvalidStreamID
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID, parse_range_end, parse_range_start
 from headrace.spark.errors import BadOption
@@ -67,7 +72,7 @@ _BOTH: Final = ("url", "transport", "retryTimeout")
 _READING: Final = (
     *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
-    *("failOnDataLoss", "failOnMissing", "group", "pushFilters"),
+    *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom"),
 )
 _WRITING: Final = ("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid")
 # What Spark's source for Kafka and spark-redis call them.
@@ -130,6 +135,8 @@ class ServerOptions:
     urls: tuple[str, ...]
     transport: TransportName
     retry_seconds: float
+    from_replica: bool = False
+    """Whether tasks read entries from replicas."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         if streaming and value is not None:
             raise BadOption(name, value, "a streaming query has no end; leave it out, or use spark.read")
     return ReadOptions(
-        server=_server_options(options),
+        server=replace(_server_options(options), from_replica=_reads_from_replica(options)),
         path=path,
         db=options.count("db", least=0) or 0,
         keys=keys or (b"*",),
@@ -293,10 +300,10 @@ class _Given:
 
 
 def _server_options(options: _Given) -> ServerOptions:
-    urls = tuple(url.strip() for url in (options.text("url") or DEFAULT_URL).split(",") if url.strip())
+    urls = split_urls(options.text("url") or DEFAULT_URL)
     for url in urls:
-        if not url.startswith(("redis://", "rediss://", "unix://")):
-            raise BadOption("url", url, "expected redis://host:port, rediss://host:port or unix:///path")
+        if not url.startswith(SCHEMES):
+            raise BadOption("url", url, f"expected {EXPECTED}")
     seconds = options.text("retryTimeout") or "30"
     try:
         retry_seconds = float(seconds)
@@ -306,6 +313,13 @@ def _server_options(options: _Given) -> ServerOptions:
         raise BadOption("retryTimeout", seconds, "expected a number of seconds")
     transport = cast(TransportName, options.one_of("transport", ("auto", "xrange", "packed")))
     return ServerOptions(urls, transport, retry_seconds)
+
+
+def _reads_from_replica(options: _Given) -> bool:
+    wanted = options.one_of("readFrom", ("master", "replica"))
+    if wanted == "replica" and not all(map(is_sentinel, split_urls(options.text("url") or DEFAULT_URL))):
+        raise BadOption("readFrom", wanted, "goes with a url that says who has replicas: sentinel://host:port/name")
+    return wanted == "replica"
 
 
 def _per_key(name: str, text: str, default: Position, read: Callable[[str, str], Position]) -> PerKey:

@@ -1,12 +1,14 @@
 """The servers that the option `url` names: connecting, asking, and what went wrong in one sentence.
 
     Server ─┬─ one redis-server, Valkey or Headrace      every key is there
+            ├─ servers that Sentinels watch              the one that is the master when a connection is made
             └─ a cluster                                 the node that has the key's slot
 
 Replies come as they are on the wire (lists of bytes), because a client that makes dictionaries of entries loses
 repeated fields. A command that may be repeated is sent again while the server is away or loading, until `retryTimeout`
-is over; in a cluster, to the node that has the slot by then. Other commands are sent once. A Server that is not
-`patient` does not wait for a server that never answered. A Server is not pickled: each process of Spark makes its own.
+is over: in a cluster to the node that has the slot by then, after a failover to the new master. Other commands are sent
+once. A Server that is not `patient` does not wait for a server that never answered. A Server is not pickled: each
+process of Spark makes its own.
 """
 
 import time
@@ -14,7 +16,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 from redis import Redis, RedisCluster
 from redis import exceptions as refusals
@@ -23,6 +24,8 @@ from redis.crc import key_slot
 from redis.exceptions import MovedError, RedisError, ResponseError
 from redis.retry import Retry
 
+from headrace.clients import sentinel
+from headrace.clients.urls import is_sentinel, shown
 from headrace.spark.errors import AccessRefused, BadOption, CommandRefused, NotAStream, ServerUnreachable
 
 Argument = bytes | str | int | float
@@ -40,18 +43,21 @@ _REFUSED: Final = (refusals.AuthenticationError, refusals.AuthorizationError, re
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 _SOCKET_TIMEOUT_S: Final = 60.0
+_WATCHED_TIMEOUT_S: Final = 10.0  # where Sentinels put another server in the place of one that hangs
+_NOT_NOW: Final = "NOREPLICAS"  # a master has too few replicas, as for a while after a failover
 _SCAN_COUNT: Final = 1000
 
 _T = TypeVar("_T")
 
 
 class Server:
-    """One server, or one cluster."""
+    """One server, or one cluster; `from_replica`: of servers that Sentinels watch, not the master, but a replica."""
 
-    def __init__(self, url: str, retry_seconds: float, *, patient: bool = False) -> None:
+    def __init__(self, url: str, retry_seconds: float, *, patient: bool = False, from_replica: bool = False) -> None:
         self.name = shown(url)
         """The url without its password."""
         self._url = url
+        self._from_replica = from_replica
         self._retry_seconds = retry_seconds
         self._client = self._connect(url)
         self._cluster: RedisCluster | None = None
@@ -131,10 +137,13 @@ class Server:
             self._cluster.close()
 
     def _connect(self, url: str) -> Redis:
+        options = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "decode_responses": False}
         try:
-            client: Redis = Redis.from_url(
-                url, protocol=2, retry=Retry(NoBackoff(), 0), socket_timeout=_SOCKET_TIMEOUT_S, decode_responses=False
-            )
+            if is_sentinel(url):
+                timeouts = {"socket_timeout": _WATCHED_TIMEOUT_S, "socket_connect_timeout": _WATCHED_TIMEOUT_S}
+                client = sentinel.make_client(url, from_replica=self._from_replica, defaults=options | timeouts)
+            else:
+                client = Redis.from_url(url, socket_timeout=_SOCKET_TIMEOUT_S, **options)
         except (ValueError, TypeError) as error:
             raise BadOption("url", self.name, f"cannot be understood: {error}") from None
         return _raw(client)
@@ -199,7 +208,8 @@ class Server:
                 if time.monotonic() + pause > deadline or not (self._met or self.patient):
                     raise self._sentence(error, key) from None
             except RedisError as refused:
-                raise self._sentence(refused, key) from None
+                if not str(refused).startswith(_NOT_NOW) or time.monotonic() + pause > deadline:
+                    raise self._sentence(refused, key) from None
             time.sleep(pause)
             self._learn_nodes()
             pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -225,17 +235,6 @@ def explain(error: RedisError, name: str, key: bytes | None) -> Exception:
     if isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE"):
         return NotAStream(f"option 'keys': the key {_key(key)} on {name} is not a stream")
     return CommandRefused(f"{where} the server answers: {error}{on}")
-
-
-def shown(url: str) -> str:
-    """Return a url as messages show it, without its password."""
-    parts = urlsplit(url)
-    if parts.password is None and "password=" not in parts.query:
-        return url
-    user = f"{parts.username or ''}:***@" if parts.password is not None else ""
-    host = parts.netloc.rpartition("@")[2]
-    query = "&".join("password=***" if part.startswith("password=") else part for part in parts.query.split("&"))
-    return f"{parts.scheme}://{user}{host}{parts.path}" + (f"?{query}" if query else "")
 
 
 def _raw(client: Redis) -> Redis:

@@ -9,6 +9,9 @@
 
 Reading is by ID ranges only, so that a task that runs twice reads the same. The XINFO STREAM that comes with each chunk
 tells a `LossWatch` whether trimming has overtaken the task.
+
+Entries may be read from a replica; everything else is asked of the master, because a plan must not go back to what a
+replica behind it has. What a replica does not have yet, the master is asked for.
 """
 
 import itertools
@@ -59,8 +62,9 @@ class Transport(Protocol):
 class XRangeTransport:
     """The commands that every server has had since Redis 7."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, replica: Server | None = None) -> None:
         self._server = server
+        self._replica = replica  # where entries are read
 
     def describe(self, keys: Sequence[bytes]) -> list[StreamState | None]:
         """Ask for XINFO STREAM of all keys at once."""
@@ -140,10 +144,13 @@ class XRangeTransport:
 
     def _ask_watched(self, command: Command, key: bytes, start: StreamID, watch: LossWatch) -> Any:
         """Ask for entries from an ID on and, in the same round trip, for the stream's state; None: another stream."""
-        reply, state = self._server.read_all([(key, command), (key, ("XINFO", "STREAM", key))])
+        both = [(key, command), (key, ("XINFO", "STREAM", key))]
+        reply, told = (self._replica or self._server).read_all(both)
+        if self._replica is not None and (isinstance(reply, Exception) or watch.is_ahead_of(self._state(key, told))):
+            reply, told = self._server.read_all(both)
         if isinstance(reply, Exception):
             raise explain(reply, self._server.name, key)  # type: ignore[arg-type]
-        return reply if watch.look(start, self._state(key, state)) else None
+        return reply if watch.look(start, self._state(key, told)) else None
 
     def _together(self, positions: Mapping[bytes, StreamID]) -> Iterable[tuple[bytes, list[tuple[bytes, StreamID]]]]:
         """Group keys that one command may name: all of them, and in a cluster those of one slot."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.clients.urls import shown, split_urls
 from headrace.pipelines.asking import connect
 from headrace.pipelines.errors import PipelineError, explained
 from headrace.pipelines.report.groups import measure_groups
@@ -19,7 +20,6 @@ from headrace.pipelines.report.page import render_page
 from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.times import id_range
 from headrace.spark.options import DEFAULT_URL, read_options
-from headrace.spark.servers import shown
 from headrace.spark.streams import StreamState
 
 
@@ -64,7 +64,7 @@ def report_streams(
             connections.close()
         measures = measure(spark, options, _by_key(states), between)
         watch(Progress(measures.entries))
-    server = ", ".join(shown(part.strip()) for part in url.split(","))
+    server = ", ".join(shown(part) for part in split_urls(url))
     html = render_page(title or f"Streams {keys}", server, measures, groups, int(time.time() * 1000))
     _write_whole(target, html)
     return Reported(str(target), measures.entries, len(states), len(groups))

@@ -1,0 +1,1 @@
+"""Clients of servers that a url names."""

@@ -1,0 +1,86 @@
+"""Urls that name Sentinels: what they may be, and one sentence for each that is wrong."""
+
+from pathlib import Path
+
+import pytest
+import redis
+from redis.sentinel import SentinelConnectionPool
+
+from headrace.clients.sentinel import make_client
+from headrace.clients.urls import is_sentinel, shown, split_urls
+from support.server_process import ServerProcess, run_to_its_end
+
+
+def pool_of(client: redis.Redis) -> SentinelConnectionPool:
+    pool = client.connection_pool
+    assert isinstance(pool, SentinelConnectionPool)
+    return pool
+
+
+def places_of(client: redis.Redis) -> list[tuple[str, int]]:
+    options = [each.connection_pool.connection_kwargs for each in pool_of(client).sentinel_manager.sentinels]
+    return [(each["host"], each["port"]) for each in options]
+
+
+def test_commas_between_urls_and_between_sentinels() -> None:
+    assert split_urls("redis://a:1, sentinel://b:1,c:2 ,d/n,unix:///x,") == (
+        *("redis://a:1", "sentinel://b:1,c:2,d/n", "unix:///x"),
+    )
+    assert split_urls("redis://a,b") == ("redis://a", "b")  # which is refused
+    assert is_sentinel("sentinels://a/n")
+    assert not is_sentinel("redis://a")
+
+
+def test_no_password_is_shown() -> None:
+    url = "sentinel://me:secret@a:1,b:2/orders?sentinel_password=secret&socket_timeout=3"
+    assert shown(url) == "sentinel://me:***@a:1,b:2/orders?sentinel_password=***&socket_timeout=3"
+
+
+def test_every_part_of_a_url_arrives() -> None:
+    url = (
+        "sentinels://me:s%40crt@a:1,b,[::1]:3/the%20orders/4?sentinel_password=other&ssl_ca_certs=/ca&socket_timeout=3"
+    )
+    with make_client(url, defaults={"socket_timeout": 1, "protocol": 2}, overrides={"username": "you"}) as client:
+        pool = pool_of(client)
+        assert places_of(client) == [("a", 1), ("b", 26379), ("::1", 3)]
+        assert pool.service_name == "the orders"
+        assert pool.is_master
+        options = pool.connection_kwargs
+        assert (options["username"], options["password"], options["db"]) == ("you", "s@crt", 4)
+        assert options["socket_timeout"] == 3
+        assert issubclass(pool.connection_class, redis.SSLConnection)
+        asking = pool.sentinel_manager.sentinels[0].connection_pool
+        assert asking.connection_kwargs["password"] == "other"  # noqa: S105
+        assert asking.connection_kwargs["ssl_ca_certs"] == "/ca"
+        assert asking.connection_class is redis.SSLConnection
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("sentinel://a:1", "lacks the name"),
+        ("sentinel://a:1/", "lacks the name"),
+        ("sentinel://a:1,:2/orders", "':2' is no place of a Sentinel"),
+        ("sentinel:///orders", "'' is no place of a Sentinel"),
+        ("sentinel://a:b/orders", "Port"),
+        ("sentinel://a:1/orders/x", "the database 'x' is no number"),
+        ("sentinel://a:1/orders?socket_timeout=soon", "socket_timeout"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence(url: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=why):
+        make_client(url)
+    done = run_to_its_end("group", "list", "--url", url, directory=tmp_path)
+    assert done.returncode == 1
+    assert why in done.stderr.decode().replace("\n", " ")
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_a_server_that_is_no_sentinel_and_one_that_is_not_there(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        done = run_to_its_end(
+            "group", "list", "--url", f"sentinel://127.0.0.1:{server.port}/orders", directory=tmp_path
+        )
+        assert b"unknown command 'SENTINEL'" in done.stderr.replace(b"\n", b" ")
+    done = run_to_its_end("group", "list", "--url", "sentinel://127.0.0.1:1/orders", directory=tmp_path)
+    assert b"Sentinels know no master that is up" in done.stderr.replace(b"\n", b" ")
