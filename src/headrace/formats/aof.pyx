@@ -408,11 +408,11 @@ cdef class AofReader(CommandSource):
         cdef byte_t *begin
         cdef int64_t before
         cdef int64_t size = 0
-        cdef int64_t excess
-        cdef bytes last
+        cdef int64_t copied = 0                 # of the last command
         cdef list pieces = []
         cursor.end = self.last
-        while self.at < cursor.end and size < most and not self.gap:
+        # An annotation behind the last command may tell that it is the file's own.
+        while self.at < cursor.end and (size < most or self.at[0] == c"#") and not self.gap:
             cursor.at = begin = self.at
             if begin[0] == c"*":
                 before = self.offset
@@ -423,15 +423,13 @@ cdef class AofReader(CommandSource):
                 outcome = scan_command(&cursor)
                 if outcome == SCAN_COMPLETE:
                     self.at = cursor.at
-                    if <uint64_t>before == wanted:
-                        pieces.append((<const char *>begin)[:cursor.at - begin])
-                        size += cursor.at - begin
-                        wanted += <uint64_t>(cursor.at - begin)
-                    elif <uint64_t>self.offset > wanted:
+                    copied = 0
+                    if <uint64_t>self.offset > wanted:
                         begin += wanted - <uint64_t>before
-                        pieces.append((<const char *>begin)[:cursor.at - begin])
-                        size += cursor.at - begin
-                        wanted += <uint64_t>(cursor.at - begin)
+                        copied = cursor.at - begin
+                        pieces.append((<const char *>begin)[:copied])
+                        size += copied
+                        wanted += <uint64_t>copied
             elif read_seal(begin, cursor.end, &seal):
                 outcome = scan_group(&cursor, &seal)
                 if outcome == SCAN_COMPLETE:
@@ -441,14 +439,14 @@ cdef class AofReader(CommandSource):
                 cursor.at += 1
                 outcome = scan_annotation(&cursor)
                 if outcome == SCAN_COMPLETE:
+                    before = self.offset
                     self.note_place(cursor.at)
                     self.at = cursor.at
-                    excess = <int64_t>wanted - <int64_t>self.offset
-                    if 0 < excess <= size:      # the last was the file's own SELECT
-                        last = <bytes>pieces.pop()
-                        pieces.append(last[:len(last) - excess])
-                        size -= excess
-                        wanted -= <uint64_t>excess
+                    if self.offset != before and copied:        # that was the file's own SELECT
+                        pieces.pop()
+                        size -= copied
+                        wanted -= <uint64_t>copied
+                    copied = 0
             if outcome != SCAN_COMPLETE:
                 break
         return b"".join(pieces)
