@@ -1,7 +1,7 @@
 """What effects a file of the journal has, from any offset of its history on: the file's own SELECTs are not among them.
 
-    *2 SELECT 1     the file's own
-    #HO:…:100       what follows is at offset 100
+*2 SELECT 1     the file's own
+#HO:…:100       what follows is at offset 100
 """
 
 import pytest

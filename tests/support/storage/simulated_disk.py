@@ -176,6 +176,7 @@ class SimulatedDisk(Disk):
         directory = Directory()
         self._platter = Platter({root: directory}, {root: directory})
         self._open: dict[int, tuple[Path, File]] = {}
+        self._read: dict[int, int] = {}  # how far open files were read
         self._next = 3
         self._ended = False
         self.before_change: Callable[[], None] = lambda: None
@@ -284,6 +285,16 @@ class SimulatedDisk(Disk):
     def open(self, path: Path) -> int:
         return self._opened(path, self._find_file(path))
 
+    def open_to_read(self, path: Path) -> int:
+        return self.open(path)
+
+    def read_next(self, file: int, size: int) -> bytes:
+        _, opened = self._open[file]
+        begin = self._read.get(file, 0)
+        piece = bytes(opened.content[begin : begin + size])
+        self._read[file] = begin + len(piece)
+        return piece
+
     def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {len(opened.content)} to {path.name}")
@@ -315,6 +326,10 @@ class SimulatedDisk(Disk):
 
     def close(self, file: int) -> None:
         del self._open[file]
+        self._read.pop(file, None)
+
+    def close_removed(self, file: int) -> None:
+        self.close(file)
 
     # --- contents --------------------------------------------------------------------------------------------------
 
@@ -332,6 +347,9 @@ class SimulatedDisk(Disk):
 
     def exists(self, path: Path) -> bool:
         return path in self._platter.names
+
+    def is_directory(self, path: Path) -> bool:
+        return isinstance(self._platter.names.get(path), Directory)
 
     def list(self, path: Path) -> list[str]:
         self._find(path)

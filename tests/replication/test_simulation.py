@@ -1,0 +1,85 @@
+"""Whatever fails between three servers: all become equal again, and what was confirmed survives. See simulated_life.
+
+HEADRACE_SEED=n      live only the life of that seed; a failure prints its seed, what servers said, and what differs
+HEADRACE_LONG=1      100,000 schedules, of seeds never used before
+"""
+
+from collections import Counter
+from itertools import count
+from random import SystemRandom
+
+import pytest
+
+from support.campaign import LONG, SEED
+from support.replication.simulated_life import Life
+
+SCHEDULES = 6_000
+SCHEDULES_WITHOUT = 1_500  # min-replicas-to-confirm
+SCHEDULES_OF_CAMPAIGN = 100_000
+OF_A_LIFE = 25
+SITUATIONS = (
+    *("promotions", "masters that do not know yet", "masters without a replica to replace them", "power cuts"),
+    *("ended while starting", "full synchronisations", "partial synchronisations", "partial synchronisations refused"),
+    *("XADD", "XREADGROUP", "XACK", "healed"),
+)
+
+
+def live(seed: int, *, confirms: bool) -> Counter[str]:
+    """Live the life of a seed; how often what happened in it."""
+    try:
+        return Life(f"{seed}", confirms=confirms).live(OF_A_LIFE)
+    except Exception as error:
+        error.add_note(f"HEADRACE_SEED={seed} replays this")
+        raise
+
+
+def live_until(schedules: int, first_seed: int, *, confirms: bool) -> Counter[str]:
+    tally = Counter[str]()
+    for seed in count(first_seed):
+        tally += live(seed, confirms=confirms)
+        if tally["schedules"] >= schedules:
+            return tally
+    raise AssertionError
+
+
+def check(tally: Counter[str]) -> None:
+    """Fail where something hardly happened."""
+    for situation in SITUATIONS:
+        assert tally[situation] >= 20, f"{situation}: {tally[situation]}"
+
+
+@pytest.mark.skipif(SEED is None, reason="HEADRACE_SEED names no seed")
+@pytest.mark.parametrize("confirms", [True, False])
+def test_the_life_of_one_seed(confirms: bool) -> None:
+    assert SEED is not None
+    assert live(SEED, confirms=confirms)["schedules"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
+def test_the_promoted_server_has_all_that_was_acknowledged_and_all_become_equal() -> None:
+    tally = live_until(SCHEDULES, 0, confirms=True)
+    check(tally)
+    assert tally["lost"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
+def test_without_confirmation_the_same_schedules_lose_something_and_all_become_equal() -> None:
+    tally = live_until(SCHEDULES_WITHOUT, 0, confirms=False)
+    check(tally)
+    assert tally["lost"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(not LONG or SEED is not None, reason="a campaign: HEADRACE_LONG=1")
+def test_a_campaign_of_schedules() -> None:
+    first = SystemRandom().randrange(2**32)
+    assert live_until(SCHEDULES_OF_CAMPAIGN, first, confirms=True)["lost"] == 0
+
+
+@pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
+@pytest.mark.parametrize("confirms", [True, False])
+def test_a_seed_lives_the_same_life_again(confirms: bool) -> None:
+    assert live(3, confirms=confirms) == live(3, confirms=confirms)

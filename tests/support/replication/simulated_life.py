@@ -1,0 +1,370 @@
+"""The life of three servers: a master, two replicas, clients, an operator, and much that goes wrong.
+
+    faults       connections are cut, machines are apart, power fails anywhere, the master is isolated
+    operator     when the master is gone, makes that replica the master which has the most of its history, and lets the
+                 others follow; the old one when it comes back. Sees all replicas, of which one may have to be started.
+    clients      write to the master, and to an isolated one that still takes itself for it; they note what was
+                 acknowledged: an entry under its ID, a delivery, an XACK
+
+A schedule is some faults and writes, and an end to them: the master stays, or another one is made. What was
+acknowledged must be there (or is counted as lost, where the servers do not confirm). Always: nobody writes at a place
+of a history what another did not write there. Now and then everything heals, and all servers must be equal.
+
+Everything is drawn from the seed, and time is a number: a seed lives the same life again.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from headrace.core.stream import Stream
+from headrace.engine.engine import Engine
+from support.replay.whole_state import State, differences, take_state
+from support.replication.simulated_client import Client
+from support.replication.simulated_server import PORT, Machine, Process, World, living_in
+
+HOSTS: Final = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
+KEYS: Final = (b"a", b"b")
+GROUP: Final = b"group"
+PATIENCE_S: Final = 120.0  # of the time of the simulation, to become equal
+
+Place = tuple[int, bytes, bytes]  # database, key, ID
+
+
+class LostData(AssertionError):
+    """Servers that do not have what they should."""
+
+
+class Acknowledged:
+    """What clients were told."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Place, bytes] = {}
+        self.deliveries: dict[Place, bytes] = {}  # the consumer
+        self.ended: set[Place] = set()  # XACK was acknowledged
+        self.perhaps_ended: set[Place] = set()  # XACK was sent
+
+    def lost(self, engine: Engine) -> list[str]:
+        """Name what a server does not have, and forget it."""
+        lost: list[str] = []
+        found = _Found(engine)
+        for place, value in list(self.entries.items()):
+            if found.entries.get(place) != value:
+                lost.append(f"the entry {place} with {value!r}")
+                del self.entries[place]
+        for place, consumer in list(self.deliveries.items()):
+            was_delivered = _read_id(place[2]) <= found.reached.get(place[:2], (-1, 0))
+            if place in self.ended:
+                is_there = was_delivered and place not in found.pending
+            elif place in self.perhaps_ended:
+                is_there = was_delivered
+            else:
+                is_there = found.pending.get(place) == consumer
+            if not is_there:
+                lost.append(f"the delivery {place} to {consumer!r}" + " and its end" * (place in self.ended))
+                del self.deliveries[place]
+                self.ended.discard(place)
+        return lost
+
+
+class _Found:
+    """What a server has."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.entries: dict[Place, bytes] = {}
+        self.pending: dict[Place, Any] = {}
+        self.reached: dict[tuple[int, bytes], tuple[int, int]] = {}  # how far the group has read
+        for db in engine.databases:
+            for key, value in db.values.items():
+                if isinstance(value, Stream):
+                    where = db.number, key
+                    self.entries |= {(*where, str(id).encode()): fields[1] for id, fields in value.range()}
+                    for group in value.group_list():
+                        records = group.pending_records()
+                        self.pending |= {(*where, str(id).encode()): consumer for id, consumer, *_ in records}
+                        self.reached[where] = _read_id(str(group.last_delivered_id).encode())
+
+
+def _read_id(text: bytes) -> tuple[int, int]:
+    milliseconds, _, number = text.partition(b"-")
+    return int(milliseconds), int(number)
+
+
+class Life:
+    """See the module."""
+
+    def __init__(self, seed: str, *, confirms: bool) -> None:
+        self.seed = seed
+        self.random = Random(seed)  # of those who act
+        self.tally = Counter[str]()
+        self._confirms = confirms
+        self._world = World(seed)
+        self._timeline = self._world.timeline
+        self._network = self._world.network
+        self._machines = [Machine(host, self._world) for host in HOSTS]
+        self._master = self._machines[0]
+        self._master_history = b""
+        self._is_isolated = False
+        self._clients: dict[Machine, Client] = {}
+        self._acknowledged = Acknowledged()
+        self._count = 0
+
+    def live(self, schedules: int) -> Counter[str]:
+        """Live through so many schedules; how often what happened."""
+        with living_in(self._world):
+            try:
+                self._begin()
+                for _ in range(schedules):
+                    self._live_schedule()
+                    self.tally["schedules"] += 1
+                self._heal()
+            except Exception as error:
+                error.add_note(f"in the life {self.seed!r}, confirms: {self._confirms}, where the last events were")
+                error.add_note("\n".join(self._world.events[-100:]))
+                raise
+            finally:
+                for machine in self._machines:
+                    machine.end()
+        for machine in self._machines:
+            self.tally += machine.tally
+        return self.tally
+
+    def _note(self, action: str) -> None:
+        self._world.events.append(f"{self._timeline.now % 1000:.4f} {action}")
+
+    # --- one schedule ----------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        for machine in self._machines:
+            self._start(machine)
+        self._await_equal()
+        for db in (0, 1):
+            for key in KEYS:
+                self._send(self._master, db, lambda _: None, b"XGROUP", b"CREATE", key, GROUP, b"0", b"MKSTREAM")
+        self._await_equal()
+
+    def _live_schedule(self) -> None:
+        for _ in range(self.random.randint(2, 6)):
+            self._step()
+        if not self._master.is_up or self._is_isolated or self.random.random() < 0.3:
+            self._replace_master()
+        else:
+            self._check_acknowledged()
+        if self.random.random() < 0.4:
+            self._heal()
+
+    def _step(self) -> None:
+        roll = self.random.random()
+        if roll < 0.7:
+            for _ in range(self.random.choice((1, 2, 4))):
+                self._write()
+        elif roll < 0.78:
+            self._note("cut a connection")
+            self._network.cut_one()
+        elif roll < 0.82:
+            one, other = self.random.sample(self._machines, 2)
+            self._note(f"part {one.host} and {other.host}")
+            self._network.part(one.host, other.host)
+        elif roll < 0.85:
+            self._note("heal the network")
+            self._network.heal()
+            self._is_isolated = False
+        elif roll < 0.87:
+            self._note(f"isolate {self._master.host}")
+            self._network.isolate(self._master.host)
+            self._is_isolated = True
+        elif roll < 0.94:
+            machine = self.random.choice(self._machines)
+            self._note(f"end {machine.host}")
+            if self.random.random() < 0.3:
+                machine.end()
+            else:
+                machine.end_soon(self.random.randrange(8))
+        elif roll < 0.97:
+            for machine in self._machines:
+                if not machine.is_up:
+                    self._start(machine)
+        else:
+            machine = self.random.choice(self._machines)
+            if machine.process is not None:
+                machine.process.run("BGREWRITEAOF")
+        self._timeline.run_for(self.random.choice((0.0, 0.0002, 0.001, 0.003, 0.02, 0.15)))
+
+    # --- servers ---------------------------------------------------------------------------------------------------
+
+    def _start(self, machine: Machine) -> None:
+        """Start a machine, however often that takes."""
+        settings = {"min-replicas-to-confirm": "1"} if self._confirms else {}
+        if machine is not self._master:
+            settings["replicaof"] = f"{self._master.host} {PORT}"
+        self._note(f"start {machine.host} {settings.get('replicaof', 'as master')}")
+        while not machine.start(settings):
+            self.tally["ended while starting"] += 1
+        self.tally["starts"] += 1
+        if machine is self._master:
+            assert machine.process is not None
+            self._master_history = machine.process.engine.effects.history
+
+    def _replace_master(self) -> None:
+        """Make a replica the master that has the most of the master's history; where none has any, keep the master."""
+        old = self._master
+        others = [machine for machine in self._machines if machine is not old]
+        for machine in others:
+            if not machine.is_up:
+                self._start(machine)
+        candidates = [
+            (machine.process.engine.effects.offset, machine)
+            for machine in others
+            if machine.process is not None
+            and machine.process.engine.effects.history == self._master_history
+            and not machine.process.engine.loading
+        ]
+        if not candidates:
+            self.tally["masters without a replica to replace them"] += 1
+            self._network.heal()
+            self._is_isolated = False
+            if not old.is_up:
+                self._start(old)
+            self._check_acknowledged()
+            return
+        _, chosen = max(candidates, key=lambda each: each[0])
+        self._note(f"promote {chosen.host}")
+        self.tally["promotions"] += 1
+        self._master = chosen
+        assert chosen.process is not None
+        chosen.process.run("REPLICAOF", "NO", "ONE")
+        self._master_history = chosen.process.engine.effects.history
+        keeps = old.is_up and self._is_isolated and self.random.random() < 0.5
+        self.tally["masters that do not know yet"] += keeps
+        for machine in self._machines:
+            if machine is not chosen and machine.process is not None and not (machine is old and keeps):
+                machine.process.run("REPLICAOF", chosen.host, PORT)
+        self._check_acknowledged()
+
+    # --- clients ---------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Send a command to a server that takes itself for the master."""
+        machines = [
+            machine
+            for machine in self._machines
+            if machine.process is not None and not machine.process.engine.is_replica
+        ]
+        if not machines:
+            return
+        machine = self.random.choice(machines)
+        db, key = self.random.randrange(2), self.random.choice(KEYS)
+        roll = self.random.random()
+        told = self._acknowledged
+        if roll < 0.6:
+            self._count += 1
+            value = b"%d" % self._count
+
+            def added(reply: Any) -> None:
+                if not reply.startswith(b"-"):
+                    told.entries[db, key, reply] = value
+
+            self._send(machine, db, added, b"XADD", key, b"*", b"v", value)
+        elif roll < 0.85:
+            consumer = self.random.choice((b"x", b"y"))
+
+            def delivered(reply: Any) -> None:
+                if isinstance(reply, list):
+                    told.deliveries.update({(db, key, id): consumer for id, _ in reply[0][1]})
+
+            self._send(
+                machine, db, delivered, b"XREADGROUP", b"GROUP", GROUP, consumer, b"COUNT", b"2", b"STREAMS", key, b">"
+            )
+        else:
+            places = [place for place in told.deliveries if place[:2] == (db, key) and place not in told.perhaps_ended]
+            if places:
+                place = self.random.choice(places)
+                told.perhaps_ended.add(place)
+
+                def ended(reply: Any) -> None:
+                    if reply == 1:
+                        told.ended.add(place)
+
+                self._send(machine, db, ended, b"XACK", key, GROUP, place[2])
+
+    def _send(self, machine: Machine, db: int, then: Callable[[Any], None], *words: bytes) -> None:
+        client = self._clients.get(machine)
+        if client is None or client.is_gone or client.process is not machine.process:
+            assert machine.process is not None
+            client = self._clients[machine] = Client(machine.process)
+        self._note(f"to {machine.host}: {b' '.join(words).decode()}")
+
+        def replied(reply: Any) -> None:
+            self._note(f"from {machine.host}: {reply!r} to {b' '.join(words).decode()}")
+            self.tally[words[0].decode() + (" refused" if isinstance(reply, bytes) and reply[:1] == b"-" else "")] += 1
+            then(reply)
+
+        client.send(b"SELECT", b"%d" % db)
+        client.send(*words, then=replied)
+
+    # --- what must hold --------------------------------------------------------------------------------------------
+
+    def _check_acknowledged(self) -> None:
+        assert self._master.process is not None
+        lost = self._acknowledged.lost(self._master.process.engine)
+        self.tally["lost"] += len(lost)
+        self.tally["checked"] += len(self._acknowledged.entries)
+        if lost and self._confirms:
+            raise LostData(f"{self._master.host} does not have what was acknowledged:\n" + "\n".join(lost))
+
+    def _heal(self) -> None:
+        """Let everything be well again, and all servers be equal."""
+        self._note("heal everything")
+        self._network.heal()
+        self._is_isolated = False
+        for machine in self._machines:
+            if not machine.is_up:
+                self._start(machine)
+            process = machine.process
+            if process is not None and machine is not self._master and not process.engine.is_replica:
+                process.run("REPLICAOF", self._master.host, PORT)
+        self._await_equal()
+        self._check_acknowledged()
+        self.tally["healed"] += 1
+
+    def _await_equal(self) -> None:
+        deadline = self._timeline.now + PATIENCE_S
+        while not self._are_in_step():
+            if self._timeline.now > deadline:
+                raise LostData(f"The servers do not become equal: {[self._shown(m) for m in self._machines]}")
+            for machine in self._machines:
+                if not machine.is_up:
+                    self._start(machine)
+            self._timeline.run_for(0.02)
+        states = [self._state(machine) for machine in self._machines]
+        for machine, state in zip(self._machines[1:], states[1:], strict=True):
+            if state != states[0]:
+                raise LostData(f"{machine.host} differs from {HOSTS[0]}:\n{differences(state, states[0])}")
+
+    def _state(self, machine: Machine) -> State:
+        assert machine.process is not None
+        return take_state(machine.process.engine)
+
+    def _are_in_step(self) -> bool:
+        processes = [machine.process for machine in self._machines]
+        if not all(process is not None and self._is_idle(process) for process in processes):
+            return False
+        places = {(process.engine.effects.history, process.engine.effects.offset) for process in processes if process}
+        return len(places) == 1 and not any(
+            client.waits
+            for machine, client in self._clients.items()
+            if client.process is machine.process and not client.is_gone
+        )
+
+    def _is_idle(self, process: Process) -> bool:
+        linked = process.link.is_up if process.engine.is_replica else len(process.followers) == 2
+        return linked and not process.journal.busy and not process.journal.buffered
+
+    def _shown(self, machine: Machine) -> str:
+        process = machine.process
+        if process is None:
+            return f"{machine.host} is down"
+        effects = process.engine.effects
+        role = process.link.state if process.engine.is_replica else f"master of {len(process.followers)}"
+        return f"{machine.host} {role} {effects.history[:8].decode()} {effects.offset}"
