@@ -29,7 +29,7 @@ def test_every_module_that_the_page_names_exists() -> None:
 
 
 def test_the_page_draws_the_main_flows() -> None:
-    assert len(FLOWS) == 7
+    assert len(FLOWS) == 8
 
 
 @pytest.mark.parametrize(("flow", "drawing"), FLOWS, ids=[flow for flow, _ in FLOWS])
