@@ -1,13 +1,12 @@
 """`headrace group create`, `reset`, `drop` and `claim`; each says what it did; some ask first."""
 
 import json
-import sys
 from typing import Final
 
 import redis
-import typer
 
 from headrace.cli.address import ServerAddress
+from headrace.cli.asking import confirm
 from headrace.cli.connecting import ask, connected, require_stream
 from headrace.cli.errors import CommandFailed
 from headrace.cli.group.looking import require_group
@@ -47,7 +46,7 @@ def run_reset(
             target = str(to)
         else:
             target, read = _place_of_lag(client, key, lag)
-        _confirm(
+        confirm(
             f"Move the group {group} of {shown(key)} from {_text(facts['last-delivered-id'])} to {target}? It has "
             f"{plural(int(str(facts['pending'])), 'entry', 'entries')} pending, which stay so.",
             yes=yes,
@@ -66,7 +65,7 @@ def run_drop(server: ServerAddress, name: str, group: str, *, yes: bool, as_json
     with connected(server) as client:
         facts = require_group(client, key, raw(group))
         consumers, pending = int(str(facts["consumers"])), int(str(facts["pending"]))
-        _confirm(
+        confirm(
             f"Remove the group {group} of {shown(key)}, with {plural(consumers, 'consumer')} and "
             f"{plural(pending, 'entry', 'entries')} pending? What it has read will not be known any more.",
             yes=yes,
@@ -149,16 +148,3 @@ def _place_of_lag(client: redis.Redis, key: bytes, lag: int) -> tuple[str, int |
             break
         end = str(StreamID.parse(page[-1][0]).predecessor())
     return BEGINNING, read
-
-
-# --- asking ----------------------------------------------------------------------------------------------------------
-
-
-def _confirm(question: str, *, yes: bool) -> None:
-    """Ask whether to go on; where nobody can answer, only --yes is an answer."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise CommandFailed(f"{question} Say --yes, because there is nobody to ask here.")
-    if not typer.confirm(question, default=False):
-        raise CommandFailed("Nothing was changed.")
