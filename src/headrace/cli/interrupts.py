@@ -1,29 +1,35 @@
 """Ctrl-C that waits until a step is over, so that the printed result is true; SIGTERM that cleans up like Ctrl-C."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block; a second one does not wait."""
-    pressed = False
+    """Let Ctrl-C wait for the end of the block, and SIGTERM where it is `terminable`; a second one does not wait."""
+    came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
-            signal.default_int_handler(number, frame)
-        pressed = True
+        if came:
+            handlers[number](number, frame)
+        came.append(number)
 
-    former = signal.signal(signal.SIGINT, note)
+    handlers: dict[int, Callable[[int, FrameType | None], object]] = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(handler := signal.getsignal(number))  # not where the system's own is set
+    }
+    for number in handlers:
+        signal.signal(number, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, former)
-    if pressed:
-        raise KeyboardInterrupt
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        handlers[came[0]](came[0], None)
 
 
 class Terminated(KeyboardInterrupt):
