@@ -18,6 +18,7 @@ WITH_A_SERVER = ("top", "tail", "group", "inspect", "load", "export", "bench")
 ON_FILES = ("convert", "check")
 ELSEWHERE = {
     "serve": "below",
+    "migrate": "test_cli_migrate.py, between two servers",
     "demo": "tests/demo runs it",
     "pipeline": "its commands have their own",
     **dict.fromkeys(

@@ -14,7 +14,7 @@ from headrace.cli.showing import duration, lossless, raw, shown
 from support.cli.process import COMMAND, environment, headrace, output, refusal
 from support.server_process import ServerProcess
 
-COMMANDS = ["top", "tail", "inspect", "load", "export", "convert", "check", "serve", "group"]
+COMMANDS = ["top", "tail", "inspect", "load", "export", "convert", "check", "serve", "group", "migrate"]
 GROUP_COMMANDS = ["list", "create", "reset", "drop", "claim", "pending"]
 
 

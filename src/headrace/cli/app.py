@@ -15,6 +15,7 @@ from headrace.cli.convert.command import CONVERT_HELP, convert
 from headrace.cli.demo import DEMO_HELP, demo
 from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
+from headrace.cli.migrate.command import MIGRATE_HELP, migrate
 from headrace.cli.pipeline.command import pipeline_app
 from headrace.cli.serve import SERVE_HELP, serve
 from headrace.cli.tail.command import TAIL_HELP, tail
@@ -60,5 +61,6 @@ app.command(help=CHECK_HELP, short_help="Check the files of a data directory.")(
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)
 app.command(help=EXPORT_HELP, short_help="Write a stream to a file.")(export)
 app.command(help=CONVERT_HELP, short_help="Convert data on disk from one form to another.")(convert)
+app.command(help=MIGRATE_HELP, short_help="Move from one server to another while clients write.")(migrate)
 app.add_typer(pipeline_app)
 app.command(help=BENCH_HELP, short_help="Measure how fast a stream server is.")(bench)

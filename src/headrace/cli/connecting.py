@@ -41,7 +41,9 @@ def connected(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> Ite
         client.close()
 
 
-def make_client(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> redis.Redis:
+def make_client(
+    address: ServerAddress, *, patience_s: float = _PATIENCE_S, longest_reply_s: float = _LONGEST_REPLY_S
+) -> redis.Redis:
     """Make a client; nothing is sent yet."""
     own = {"username": address.user, "password": address.password, "db": address.db}
     overrides = {name: value for name, value in own.items() if value is not None}
@@ -49,7 +51,7 @@ def make_client(address: ServerAddress, *, patience_s: float = _PATIENCE_S) -> r
         "protocol": 2,
         "retry": Retry(NoBackoff(), 0),
         "socket_connect_timeout": patience_s,
-        "socket_timeout": _LONGEST_REPLY_S,
+        "socket_timeout": longest_reply_s,
     }
     try:
         if urls.is_sentinel(address.url):

@@ -43,6 +43,14 @@ def counted(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
+@contextmanager
+def measured(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a bar of bytes while entered; gives the function that says how many have come, and of how many."""
+    with _bar(what, DownloadColumn()) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def run_steps(what: str, steps: Generator[Progress, None, _Result]) -> _Result:
     """Run what reads files step by step, with a bar of the bytes that are read, and return its result."""
     with _bar(what, DownloadColumn()) as bar:

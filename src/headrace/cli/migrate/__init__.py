@@ -1,0 +1,1 @@
+"""`headrace migrate`: from one server to another while clients write."""
