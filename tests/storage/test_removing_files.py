@@ -2,12 +2,16 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from headrace.storage import disk as disk_module
+from headrace.storage.append_files import AppendFiles
+from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
+from headrace.storage.journal import Journal
 from support.patience import PATIENCE_S
 
 LARGE = 1 << 20
@@ -51,6 +55,53 @@ def test_the_one_who_removes_does_not_wait_for_the_space(tmp_path: Path, monkeyp
     for file in beside:
         assert os.fstat(file).st_nlink == 0  # still open: its space is given back when it is closed, and not before
         os.close(file)
+
+
+def test_no_sync_at_the_end_of_a_rewrite_waits_for_the_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest was synced while the system freed 1.2 GB: the event loop stood still for up to 252 ms."""
+    done: list[str] = []
+
+    def close(file: int | None) -> None:
+        if file is not None:
+            done.append("free")
+            os.close(file)
+
+    class SyncsNoted(Disk):
+        def sync(self, file: int) -> None:
+            done.append("sync")
+            super().sync(file)
+
+        def sync_directory(self, path: Path) -> None:
+            done.append("sync")
+            super().sync_directory(path)
+
+    def write_large(path: Path) -> None:
+        path.write_bytes(bytes(LARGE))
+
+    monkeypatch.setattr(disk_module, "_close_beside", close)
+    disk = SyncsNoted()
+    files = AppendFiles(DataDirectory(disk, tmp_path), Journal(disk, background=False))
+    old = files.start_anew(write_large)
+    files.open_increment()
+    write_large(files.temporary_base)
+    done.clear()
+    files.adopt_base()
+    files.stop()
+    assert not old.exists()
+    assert done == ["sync"] * 6 + ["free"]
+
+
+def test_space_is_given_back_where_the_disk_refuses_what_follows(tmp_path: Path) -> None:
+    before = descriptors()
+    disk = Disk()
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(bytes(LARGE))
+    with suppress(FileNotFoundError), disk.keep_space():
+        disk.unlink(tmp_path / "one")
+        disk.unlink(tmp_path / "two")
+        assert descriptors() == before + 2
+        disk.unlink(tmp_path / "nothing")
+    await_descriptors(before)
 
 
 def test_another_name_of_the_file_keeps_its_content(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ class AppendFiles:
         What cannot be removed stays named, until the next time.
         """
         history: list[ManifestFile] = []
-        with suppress(OSError):
+        with suppress(OSError), self._disk.keep_space():
             for each in sorted(self.manifest.history, key=lambda each: each.sequence, reverse=True):
                 path = self.directory.located(each)
                 kept -= self._disk.size(path) if ".incr." in each.name and self._disk.exists(path) else kept + 1

@@ -12,7 +12,8 @@ knows what was attempted, makes a sentence of them.
 import fcntl
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,8 @@ def _close_beside(file: int | None) -> None:
 
 class Disk:
     """See the module. Files that are open for writing are numbers, as the system has them, and write at their end."""
+
+    _space_kept: list[int | None] | None = None  # files without a name, while `keep_space` holds their space
 
     # --- open files ------------------------------------------------------------------------------------------------
 
@@ -155,7 +158,7 @@ class Disk:
         try:
             source.replace(target)
         finally:
-            _close_beside(replaced)
+            self._give_back(replaced)
 
     def unlink(self, path: Path) -> None:
         """Remove a file."""
@@ -163,7 +166,27 @@ class Disk:
         try:
             path.unlink()
         finally:
+            self._give_back(removed)
+
+    @contextmanager
+    def keep_space(self) -> Iterator[None]:
+        """Give back the space of large files that are removed meanwhile not before the end.
+
+        While the system gives back gigabytes, every sync of the same file system waits for it.
+        """
+        kept = self._space_kept = []
+        try:
+            yield
+        finally:
+            self._space_kept = None
+            for file in kept:
+                _close_beside(file)
+
+    def _give_back(self, removed: int | None) -> None:
+        if self._space_kept is None:
             _close_beside(removed)
+        else:
+            self._space_kept.append(removed)
 
     def sync_directory(self, path: Path) -> None:
         """Return when the names in a directory would survive a power cut."""
