@@ -25,6 +25,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -259,10 +260,13 @@ class PageRun:
         programs.mkdir(parents=True)
         python = shlex.quote(sys.executable)
         jobs = f'[ "$1" = pipeline ] && exec {python} {spark_host.__file__} "$@"\n'
-        for name, script in (
-            ("headrace", f'{jobs}exec {python} -m headrace.cli.main "$@"'),
-            ("python", f'exec {python} "$@"'),
-        ):
+        scripts = {
+            "headrace": f'{jobs}exec {python} -m headrace.cli.main "$@"',
+            "python": f'exec {python} "$@"',
+        }
+        if shutil.which("redis-sentinel") is None:  # which is redis-server under another name
+            scripts["redis-sentinel"] = 'exec redis-server "$@" --sentinel'
+        for name, script in scripts.items():
             program = programs / name
             program.write_text(f"#!/bin/sh\n{script}\n")
             program.chmod(0o755)
