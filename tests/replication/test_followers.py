@@ -102,7 +102,8 @@ def test_random_histories_of_a_headrace_that_follows(tmp_path: Path, seed: int) 
         writer.close()
 
 
-def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [True, False])
+def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, *, more: bool) -> None:
     with (
         master(tmp_path / "m") as server,
         server.client() as leader,
@@ -118,7 +119,8 @@ def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path) -> Non
             pipeline.execute()
         leader.bgrewriteaof()
         await_that(lambda: leader.info("persistence")["aof_rewrite_in_progress"] == 0)
-        leader.xadd("s", {"a": "2"})
+        if more:
+            leader.xadd("s", {"a": "2"})
         replica.restart()
         await_same(follower, leader)
         assert stats(leader) == (1, 1)

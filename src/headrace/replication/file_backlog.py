@@ -25,6 +25,7 @@ class FileBacklog:
     """Where in the files an offset is."""
 
     def __init__(self, files: AppendFiles) -> None:
+        self.floor = 0  # an offset before which something was found missing
         self._files = files
         self.disk = files.directory.disk
         self._begins: dict[Path, int | None] = {}  # offsets; None: the file does not say
@@ -35,9 +36,10 @@ class FileBacklog:
         start = None
         for path in reversed(self.paths()):
             begin = self.begin_of(path)
-            if begin is None:
+            if begin is not None and begin >= self.floor:
+                start = begin
+            elif begin is not None or self.has_effects(path):
                 break
-            start = begin
         return start
 
     def paths(self) -> list[Path]:
@@ -48,10 +50,14 @@ class FileBacklog:
         return paths
 
     def begin_of(self, path: Path) -> int | None:
-        """At which offset a file begins; None where it does not say, because nothing was written to it yet."""
+        """At which offset a file begins; None where it does not say: nothing was written to it yet, or by a Redis."""
         if self._begins.get(path) is None:
             self._begins[path] = self._read_begin(path)
         return self._begins[path]
+
+    def has_effects(self, path: Path) -> bool:
+        """Whether something was written to a file."""
+        return AofReader(self.disk.read(path)).data_size > 0
 
     def _read_begin(self, path: Path) -> int | None:
         reader = AofReader(self.disk.read(path)[:_BEGINNING])
@@ -110,8 +116,10 @@ class FileBacklogReader:
         for path in paths[paths.index(present) + 1 :]:
             begin = self._backlog.begin_of(path)
             if begin is not None:
-                if begin > self.offset:
+                if begin != self.offset:
                     raise NotKept
                 self._enter(path, begin)
                 return True
+            if self._backlog.has_effects(path):
+                raise NotKept  # it does not say where it begins: a Redis wrote it
         return False

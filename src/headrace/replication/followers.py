@@ -123,7 +123,7 @@ class _Outgoing:
                 self._reader = self._reader or self._followers.read_files(self.sent)
                 piece = self._reader.read(size)
             except NotKept:
-                self._followers.disconnect(self._follower, "what it misses is not kept any more")
+                self._followers.lacks(self._follower)
                 return b""
         self.sent += len(piece)
         return piece
@@ -416,6 +416,11 @@ class Followers:
         if not self._store.appends:
             raise NotKept
         return FileBacklogReader(self._files, offset)
+
+    def lacks(self, follower: Follower) -> None:
+        """Note that the files do not have what a follower misses: it gets a snapshot when it comes back."""
+        self._files.floor = self.backlog.start
+        self.disconnect(follower, "what it misses is not kept any more")
 
     def _feed_soon(self) -> None:
         self._call_soon(self._feed_all)
