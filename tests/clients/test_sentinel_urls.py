@@ -84,3 +84,21 @@ def test_a_server_that_is_no_sentinel_and_one_that_is_not_there(tmp_path: Path) 
         assert b"unknown command 'SENTINEL'" in done.stderr.replace(b"\n", b" ")
     done = run_to_its_end("group", "list", "--url", "sentinel://127.0.0.1:1/orders", directory=tmp_path)
     assert b"Sentinels know no master that is up" in done.stderr.replace(b"\n", b" ")
+
+
+def test_a_server_that_is_a_replica_by_now_is_not_taken_for_the_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Sentinel that hears late of a failover names the former master."""
+    with ServerProcess(tmp_path) as server, make_client("sentinel://127.0.0.1:1/orders") as client:
+        manager = pool_of(client).sentinel_manager
+        monkeypatch.setattr(manager, "discover_master", lambda _: ("127.0.0.1", server.port))
+        assert client.ping()
+        with server.client() as direct:
+            direct.replicaof("127.0.0.1", 1)
+        client.connection_pool.disconnect()
+        with pytest.raises(redis.ConnectionError, match="is not the master any more"):
+            client.ping()
+        with server.client() as direct:
+            direct.replicaof("NO", "ONE")
+        assert client.ping()
