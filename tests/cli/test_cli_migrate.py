@@ -12,13 +12,16 @@ from typing import Any, TypeAlias
 import pytest
 import redis
 
+from headrace.cli.address import ServerAddress
 from headrace.cli.migrate import comparing, following
 from headrace.cli.migrate.comparing import Comparison, Outcome
+from headrace.cli.migrate.endpoint import Endpoint
 from headrace.cli.migrate.facts import COMPARABLE
 from headrace.cli.migrate.migrating import MigrateOptions, run_migrate
 from support.certificates import issue
 from support.cli.examples import examples_of
 from support.cli.process import COMMAND, environment, headrace, output, refusal
+from support.cli.terminal import PseudoTerminal
 from support.patience import PATIENCE_S, await_that
 from support.redis_process import RedisProcess
 from support.server_process import ServerProcess
@@ -374,6 +377,23 @@ def test_a_reader_that_leaves_puts_everything_back(tmp_path: Path) -> None:
         assert_as_before(old, new)
 
 
+def test_a_person_is_asked_before_the_switch(tmp_path: Path) -> None:
+    with two_servers(("redis", "headrace"), tmp_path) as (old, new), old.client() as client:
+        fill(old)
+        with PseudoTerminal("migrate", url(old), url(new), server=client) as terminal:
+            terminal.await_text("Equal: 2 streams with 2,498 entries", "Switch to the new server? [y/N]")
+            assert role(new) == "slave"
+            terminal.press("n\r")
+            assert terminal.await_end() == 1
+            assert "There was no switch. Everything is as before." in terminal.text
+        assert_as_before(old, new)
+        with PseudoTerminal("migrate", url(old), url(new), server=client) as terminal:
+            terminal.await_text("Switch to the new server? [y/N]")
+            terminal.press("y\r")
+            assert terminal.await_end() == 0
+        assert accepts_writes(new)
+
+
 def test_a_comparison_that_takes_longer_than_writes_may_wait_ends_the_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -419,6 +439,30 @@ def test_differences_are_listed(tmp_path: Path) -> None:
         ]
         assert error == "headrace: The servers differ in 6 keys.\n"
         assert (at_old.dbsize(), at_new.dbsize()) == (6, 6)
+
+
+def test_the_short_comparison_finds_what_changed_since_the_long_one(tmp_path: Path) -> None:
+    with two_servers(("redis", "headrace"), tmp_path) as (old, new), old.client() as at_old, new.client() as at_new:
+        endpoints = [Endpoint(side, ServerAddress(url=url(each)), 60) for side, each in (("old", old), ("new", new))]
+        for server in (old, new):
+            fill(server)
+        comparison = Comparison(endpoints[0], endpoints[1], lambda: None)
+        assert [place for each in comparison.compare_all().differences if (place := str(each.place)) != "text"] == []
+        assert str(comparison.compare_again()) == "2 streams with 2,498 entries, 6 other keys"
+        assert comparison.compare_again().differences == []
+        at_old.xadd("orders", {"n": "one"}, "9999-1")
+        at_new.xadd("orders", {"n": "two"}, "9999-1")
+        at_old.xadd("made since", {"n": 1}, "1-1")
+        at_new.set("only here", 1)
+        at_new.set("here, too", 1)
+        assert sorted(map(str, comparison.compare_again().differences)) == [
+            "here, too: the string is only on the new server",
+            "made since: the stream is missing on the new server",
+            "only here: the string is only on the new server",
+            "orders: the entries differ",
+        ]
+        for endpoint in endpoints:
+            endpoint.close()
 
 
 def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path: Path) -> None:

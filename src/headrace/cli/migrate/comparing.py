@@ -23,6 +23,7 @@ from headrace.cli.showing import entries, plural, shown
 from headrace.core.stream_id import MAX_ID, StreamID
 
 _BATCH: Final = 200  # keys at a time
+_LOOKED_AT: Final = 5000  # keys at a time where only some are wanted
 _PAGE: Final = 1000  # entries at a time
 _TRIES: Final = 5
 _FIRST: Final = "0-0"
@@ -87,7 +88,7 @@ class Comparison:
                 done += len(keys)
                 advance(done)
             self._find_added(database, outcome)
-        self._compare_functions(outcome)
+        self._finish(outcome)
         self._busy = list(outcome.busy)
         self.took_s = time.monotonic() - began
         return outcome
@@ -97,7 +98,7 @@ class Comparison:
         outcome = Outcome()
         old_counts, new_counts = self._old.key_counts(), self._new.key_counts()
         for database in sorted(old_counts | new_counts):
-            for keys in _scan(self._old, database, "TYPE", "stream"):
+            for keys in _scan(self._old, database, "stream"):
                 self._compare_keys(database, keys, outcome)
             if old_counts.get(database) != new_counts.get(database):  # keys that have expired may still be counted
                 self._find_missing(database, outcome)
@@ -108,7 +109,7 @@ class Comparison:
         for place in self._busy:
             self._compare_keys(place.database, [place.key], outcome)
         outcome.streams, outcome.entries, outcome.others = counted
-        self._compare_functions(outcome)
+        self._finish(outcome)
         return outcome
 
     # --- keys ------------------------------------------------------------------------------------------------------
@@ -172,6 +173,8 @@ class Comparison:
 
     def _compare_entries(self, place: Place, last: str) -> bool:
         start = self._equal_to.get(place, _FIRST)
+        if start == last and last != _FIRST:
+            return True
         if StreamID.parse(start) > StreamID.parse(last):  # it was removed and made again
             start = _FIRST
         while True:
@@ -202,9 +205,10 @@ class Comparison:
                     return []  # the key has become something else; its facts tell
                 raise
 
-    # --- functions -------------------------------------------------------------------------------------------------
+    # --- the rest --------------------------------------------------------------------------------------------------
 
-    def _compare_functions(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: Outcome) -> None:
+        """Compare what is no key, and name each difference once."""
         old, new = _libraries(self._old), _libraries(self._new)
         if old != new:
             self._catch_up()
@@ -212,14 +216,20 @@ class Comparison:
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 outcome.differences.append(Difference(None, f"the library of functions {shown(name)} differs"))
+        outcome.differences = list(dict.fromkeys(outcome.differences))  # a key may have been met twice
 
 
-def _scan(server: Endpoint, database: int, *more: str) -> Iterator[list[bytes]]:
+def _scan(server: Endpoint, database: int, kind: str | None = None) -> Iterator[list[bytes]]:
+    """Give the keys of a database, or those of one type, in batches; a key may come twice."""
+    asked: tuple[str | int, ...] = ("COUNT", _BATCH) if kind is None else ("COUNT", _LOOKED_AT, "TYPE", kind)
     cursor = 0
+    waiting: list[bytes] = []
     while True:
-        cursor, keys = server.ask("SCAN", cursor, "COUNT", _BATCH, *more, database=database)
-        if keys:
-            yield list(dict.fromkeys(keys))
+        cursor, keys = server.ask("SCAN", cursor, *asked, database=database)
+        waiting += keys
+        if waiting and (len(waiting) >= _BATCH or not cursor):
+            yield list(dict.fromkeys(waiting))
+            waiting = []
         if not cursor:
             return
 

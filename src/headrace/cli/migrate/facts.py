@@ -35,6 +35,7 @@ def facts_of(client: redis.Redis, keys: Sequence[bytes]) -> list[Facts]:
     names = [kind.decode() if isinstance(kind, bytes) else "none" for kind in kinds]
     expiries = _ask_all(client, [("PEXPIRETIME", key) for key in keys])
     pages = _ask_all(client, [_first_page(name, key) for name, key in zip(names, keys, strict=True)])
+    groups = _groups_of(client, [key for name, key in zip(names, keys, strict=True) if name == "stream"])
     found = []
     for key, name, expiry, page in zip(keys, names, expiries, pages, strict=True):
         facts = {"type": name}
@@ -44,7 +45,7 @@ def facts_of(client: redis.Redis, keys: Sequence[bytes]) -> list[Facts]:
             if isinstance(page, redis.ResponseError):
                 raise page
             if name == "stream":
-                facts |= _stream_facts(client, key, page)
+                facts |= _stream_facts(page) | groups[key]
             elif name in COMPARABLE:
                 facts[_CONTENT] = _digest(_rest(client, name, key, page))
         except redis.ResponseError as error:
@@ -124,21 +125,35 @@ def _digest(parts: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _stream_facts(client: redis.Redis, key: bytes, reply: list[Any]) -> Facts:
-    told = dict(zip(reply[::2], reply[1::2], strict=True))
+def _stream_facts(reply: list[Any]) -> Facts:
+    told = _as_dict(reply)
     first = told[b"first-entry"]
-    facts = {
+    return {
         LENGTH: str(told[b"length"]),
         FIRST_ID: first[0].decode() if first else "none",
         LAST_ID: told[b"last-generated-id"].decode(),
         "entries added": str(told.get(b"entries-added", "unknown")),
     }
-    if told[b"groups"]:
-        groups = [dict(zip(each[::2], each[1::2], strict=True)) for each in ask(client, "XINFO", "GROUPS", key)]
-        summaries = _ask_all(client, [("XPENDING", key, each[b"name"]) for each in groups])
-        for group, summary in zip(groups, summaries, strict=True):
-            name = f"group {shown(group[b'name'])}"
-            facts[f"{name}: last delivered ID"] = group[b"last-delivered-id"].decode()
-            facts[f"{name}: number of pending entries"] = str(group[b"pending"])
-            facts[f"{name}: pending entries"] = str(summary)
+
+
+def _groups_of(client: redis.Redis, streams: list[bytes]) -> dict[bytes, Facts]:
+    """Read the facts about the groups of streams, all in two requests: 500 streams had let writes wait for a second."""
+    facts: dict[bytes, Facts] = {key: {} for key in streams}
+    groups = [
+        (key, _as_dict(group))
+        for key, reply in zip(streams, _ask_all(client, [("XINFO", "GROUPS", key) for key in streams]), strict=True)
+        for group in (() if isinstance(reply, redis.ResponseError) else reply)
+    ]
+    summaries = _ask_all(client, [("XPENDING", key, group[b"name"]) for key, group in groups])
+    for (key, group), summary in zip(groups, summaries, strict=True):
+        name = f"group {shown(group[b'name'])}"
+        facts[key] |= {
+            f"{name}: last delivered ID": group[b"last-delivered-id"].decode(),
+            f"{name}: number of pending entries": str(group[b"pending"]),
+            f"{name}: pending entries": str(summary),
+        }
     return facts
+
+
+def _as_dict(reply: list[Any]) -> dict[bytes, Any]:
+    return dict(zip(reply[::2], reply[1::2], strict=True))
