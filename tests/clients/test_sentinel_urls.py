@@ -1,5 +1,8 @@
 """Urls that name Sentinels: what they may be, and one sentence for each that is wrong."""
 
+import shutil
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,9 @@ from redis.sentinel import SentinelConnectionPool
 
 from headrace.clients.sentinel import make_client
 from headrace.clients.urls import is_sentinel, shown, split_urls
+from support.certificates import issue
+from support.patience import await_that
+from support.ports import free_port
 from support.server_process import ServerProcess, run_to_its_end
 
 
@@ -102,3 +108,38 @@ def test_a_server_that_is_a_replica_by_now_is_not_taken_for_the_master(
         with server.client() as direct:
             direct.replicaof("NO", "ONE")
         assert client.ping()
+
+
+@pytest.mark.skipif(shutil.which("redis-sentinel") is None, reason="there is no redis-sentinel")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make certificates")
+def test_sentinels_and_servers_that_speak_tls(tmp_path: Path) -> None:
+    issue(tmp_path, "ca", "server")
+    port, asked = free_port(), free_port()
+    speaks = {
+        "tls-cert-file": tmp_path / "server.crt",
+        "tls-key-file": tmp_path / "server.key",
+        "tls-ca-cert-file": tmp_path / "ca.crt",
+        "tls-auth-clients": "no",
+        "tls-replication": "yes",
+    }
+    file = tmp_path / "sentinel.conf"
+    own = {"port": 0, "tls-port": asked, **speaks, "sentinel monitor": f"orders 127.0.0.1 {port} 1"}
+    file.write_text("".join(f"{name} {value}\n" for name, value in own.items()))
+    given = (text for name, value in speaks.items() for text in (f"--{name}", str(value)))
+    with ServerProcess(tmp_path, "--tls-port", str(port), *given):
+        sentinel = subprocess.Popen(["redis-sentinel", str(file)], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        try:
+            url = f"sentinels://127.0.0.1:{asked}/orders?ssl_ca_certs={tmp_path / 'ca.crt'}"
+            with make_client(url) as client:
+                await_that(lambda: answers(client))
+                client.xadd("s", {"n": 1})
+                assert client.xlen("s") == 1
+        finally:
+            sentinel.kill()
+            sentinel.wait()
+
+
+def answers(client: redis.Redis) -> bool:
+    with suppress(redis.ConnectionError):
+        return bool(client.ping())
+    return False
