@@ -499,6 +499,20 @@ def test_an_address_that_the_new_server_cannot_reach(
             assert_as_before(old, new)
 
 
+def test_an_old_server_that_cannot_follow_takes_no_writes_and_the_move_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with two_servers(("redis", "headrace"), tmp_path) as (old, new):
+        fill(old)
+        monkeypatch.setattr(following, "_REACH_S", 2)
+        assert move(old, new, reverse=True, announce_new="127.0.0.1:1") == 4
+        error = capsys.readouterr().err
+        assert "The new server is the master, but the move is not finished: The old server at" in error
+        assert "--announce-new HOST:PORT" in error
+        assert accepts_writes(new)
+        assert not accepts_writes(old)
+
+
 def test_types_that_the_new_server_does_not_have_are_named_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

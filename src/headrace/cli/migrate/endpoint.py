@@ -43,6 +43,11 @@ class Endpoint:
     def __str__(self) -> str:
         return f"The {self.side} server at {place_of(self.client)}"
 
+    @property
+    def announcing(self) -> str:
+        """The option that says where the other server finds this one."""
+        return f"{'--announce' if self.side == 'old' else '--announce-new'} HOST:PORT"
+
     def close(self) -> None:
         """Close all connections."""
         for client in self._clients.values():
@@ -65,7 +70,7 @@ class Endpoint:
         elif "path" in options:
             raise CommandFailed(
                 f"{self} is named by the path of a socket, which the other server cannot reach: say where it is with "
-                f"{'--announce' if self.side == 'old' else '--announce-new'} HOST:PORT."
+                f"{self.announcing}."
             )
         else:
             host, port = options.get("host", "localhost"), options.get("port", 6379)

@@ -112,8 +112,8 @@ class Following:
                 why = facts.get("master_link_error") or "it gives no reason, its log may"
                 raise CommandFailed(
                     f"{self._replica} cannot follow {facts['master_host']}:{facts['master_port']} ({why}): name the "
-                    f"address at which it finds the {self._master.side} server with --announce HOST:PORT, and check "
-                    "the password."
+                    f"address at which it finds the {self._master.side} server with {self._master.announcing}, and "
+                    "check the password."
                 )
             time.sleep(_POLL_S)
 
@@ -128,7 +128,7 @@ class Following:
             facts = self._replica_facts()
             raise CommandFailed(
                 f"{self._replica} found another server at {facts.get('master_host')}:{facts.get('master_port')} than "
-                "the one that was named: say where it finds that with --announce HOST:PORT."
+                f"the one that was named: say where it finds that with {self._master.announcing}."
             )
 
     def _lag(self) -> tuple[int, int]:
