@@ -33,7 +33,7 @@ def fields_of(store: Store) -> Iterator[tuple[str, object]]:
     yield "rdb_last_load_keys_expired", store.loaded.expired
     yield "rdb_last_load_keys_loaded", store.loaded.keys
     yield "aof_enabled", int(store.appends)
-    yield "aof_rewrite_in_progress", int(children.task is Task.REWRITE)
+    yield "aof_rewrite_in_progress", int(store.rewriting.goes_on)
     yield "aof_rewrite_scheduled", int(store.rewriting.scheduled)
     yield "aof_last_rewrite_time_sec", rewrites.last_seconds
     yield "aof_current_rewrite_time_sec", children.seconds(Task.REWRITE)
