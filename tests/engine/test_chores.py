@@ -180,3 +180,15 @@ def test_what_may_not_expire_now_expires_when_it_may(engine: InProcess) -> None:
         engine.engine.tick()
         if passed < 10_000 or there == 0:
             assert keys(engine) == there
+
+
+def test_a_message_is_remembered_to_the_end_of_time(engine: InProcess) -> None:
+    """Where an ID was beyond 2^63 ms, XADD failed when it had added the entry, and the journal had nothing of it."""
+    last = 2**64 - 1
+    engine.run("XADD", "s", f"{last}-1", "f", "v")
+    assert engine.run("XADD", "s", "IDMP", "p", "1", "*", "f", "v") == b"$22\r\n%d-2\r\n" % last
+    assert engine.engine.databases[0].next_due() == 2**63 - 1
+    assert engine.run("SWAPDB", 0, 5) == b"+OK\r\n"
+    engine.set_clock(NOON + 501)
+    engine.engine.tick()
+    assert len(engine.engine.databases[5]) == 1

@@ -132,7 +132,7 @@ cdef class Database:
         elif self.producing.get(key) != when:
             self.producing[key] = when
             heappush(self.message_deadlines, (when, key))
-            self.expect(when)
+            self.expect(min(when, LAST_MS))
         return 0
 
     def forgetting(self, now_ms: int, most: int) -> list[bytes]:
@@ -153,7 +153,7 @@ cdef class Database:
     def next_due(self) -> int | None:
         """Return when the next key expires, or a stream forgets something, in Unix ms; None: never."""
         expiry = min(self.deadlines[0][0] + 1, LAST_MS) if self.deadlines else None
-        messages = self.message_deadlines[0][0] if self.message_deadlines else None
+        messages = min(self.message_deadlines[0][0], LAST_MS) if self.message_deadlines else None
         return min((when for when in (expiry, messages) if when is not None), default=None)
 
     def scan(self, cursor: int, most: int) -> tuple[int, list[bytes]]:
