@@ -186,7 +186,8 @@ class AppendFiles:
         with suppress(OSError), self._disk.keep_space():
             for each in sorted(self.manifest.history, key=lambda each: each.sequence, reverse=True):
                 path = self.directory.located(each)
-                kept -= self._disk.size(path) if ".incr." in each.name and self._disk.exists(path) else kept + 1
+                # An empty increment counts, too: where nothing is to be kept, it would stay.
+                kept -= max(self._disk.size(path), 1) if ".incr." in each.name and self._disk.exists(path) else kept + 1
                 if kept >= 0:
                     history.append(each)
                 elif self._disk.exists(path):
