@@ -182,3 +182,10 @@ def test_a_replica_keeps_its_place_when_nobody_takes_what_it_forwards() -> None:
     log.unsubscribe(subscriber)
     log.end_following()  # from now on, data changes and nobody counts
     assert not log.continuous
+
+
+def test_a_history_in_which_nothing_was_written_still_knows_the_database_of_the_one_before() -> None:
+    log = EffectLog()
+    log.begin_at(100, b"a" * 40, database=3)
+    log.branch()
+    assert (log.offset, log.selected) == (100, 3)

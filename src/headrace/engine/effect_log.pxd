@@ -31,6 +31,7 @@ cdef class EffectLog:
     cdef bint paused
     cdef bint following                 # effects are a master's: what is done here by others is none
     cdef readonly int selected          # the database of the last effect; -1: the next one names its own
+    cdef bint names_next                # the next one names its database, whichever it is
     cdef byte_t *data                   # the effects of one command, encoded
     cdef size_t size
     cdef size_t capacity

@@ -57,7 +57,7 @@ cdef class Subscriber:
 
     cdef int begin(self, EffectLog log) except -1:
         """Get ready for what is taken next, the first after a subscription, or at another place of a history."""
-        log.selected = -1               # so that it names its database
+        log.select_anew()
         return 0
 
     cdef int take(self, const byte_t *data, size_t size) except -1:
@@ -137,7 +137,7 @@ cdef class EffectLog:
 
     def branch(self) -> None:
         """Begin a history of our own at this offset, so that nobody takes what comes for what others have written."""
-        self.selected = -1
+        self.select_anew()
         self.continue_as(new_name())
 
     def continue_as(self, history: bytes) -> None:
@@ -161,8 +161,11 @@ cdef class EffectLog:
         self.vocabulary = vocabulary
 
     def select_anew(self) -> None:
-        """Let the next effect name its database, because somebody will begin to read there."""
-        self.selected = -1
+        """Let the next effect name its database, because somebody will begin to read there.
+
+        What is selected stays known: a master that we may yet follow, from this very offset, does not name it again.
+        """
+        self.names_next = True
 
     cdef int decide_wanted(self) except -1:
         """Find out whether commands must say what they did."""
@@ -268,7 +271,8 @@ cdef class EffectLog:
         if several:
             self.put(MULTI)
         for number, argv in self.pending:
-            if <int>number != self.selected:
+            if <int>number != self.selected or self.names_next:
+                self.names_next = False
                 self.put([b"SELECT", b"%d" % number])
                 self.selected = number
             if is_hidden_command(<list>argv):
