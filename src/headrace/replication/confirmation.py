@@ -51,6 +51,8 @@ class Confirmation:
         if self._journal.confirms != bool(needed):
             if self._engine.is_replica:
                 self._journal.give_up(inf, DEMOTED)
+            else:
+                self._journal.drain()  # what is here counts as confirmed: as a replica it may not have been on disk yet
             self._journal.await_replicas(bool(needed))
         enough = self._followers.confirming_count(self._config["min-replicas-max-lag"]) >= needed
         self._engine.write_refusals.set(Cause.CONFIRMATION, None if enough else TOO_FEW)
