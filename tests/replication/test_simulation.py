@@ -13,8 +13,8 @@ import pytest
 from support.campaign import LONG, SEED
 from support.replication.simulated_life import Life
 
-SCHEDULES = 6_000
-SCHEDULES_WITHOUT = 1_500  # min-replicas-to-confirm
+SCHEDULES = 4_000
+SCHEDULES_WITHOUT = 1_000  # min-replicas-to-confirm
 SCHEDULES_OF_CAMPAIGN = 100_000
 OF_A_LIFE = 25
 SITUATIONS = (

@@ -27,6 +27,7 @@ from support.replication.simulated_server import PORT, Machine, Process, World, 
 HOSTS: Final = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 KEYS: Final = (b"a", b"b")
 GROUP: Final = b"group"
+ENDLESS: Final = 1 << 62
 PATIENCE_S: Final = 120.0  # of the time of the simulation, to become equal
 
 Place = tuple[int, bytes, bytes]  # database, key, ID
@@ -104,7 +105,7 @@ class Life:
         self._network = self._world.network
         self._machines = [Machine(host, self._world) for host in HOSTS]
         self._master = self._machines[0]
-        self._master_history = b""
+        self._lineage: dict[bytes, int] = {}
         self._is_isolated = False
         self._clients: dict[Machine, Client] = {}
         self._acknowledged = Acknowledged()
@@ -147,6 +148,8 @@ class Life:
     def _live_schedule(self) -> None:
         for _ in range(self.random.randint(2, 6)):
             self._step()
+        if self.random.random() < 0.3:
+            self._black_out()
         if not self._master.is_up or self._is_isolated or self.random.random() < 0.3:
             self._replace_master()
         else:
@@ -191,6 +194,18 @@ class Life:
                 machine.process.run("BGREWRITEAOF")
         self._timeline.run_for(self.random.choice((0.0, 0.0002, 0.001, 0.003, 0.02, 0.15)))
 
+    def _black_out(self) -> None:
+        """Cut the power of the master and a replica at a moment when much is on its way, perhaps to that one alone."""
+        one, other = self.random.sample([machine for machine in self._machines if machine is not self._master], 2)
+        if self.random.random() < 0.5:
+            self._network.part(self._master.host, other.host)
+        for _ in range(6):
+            self._write()
+            self._timeline.run_for(self.random.choice((0.0, 0.0005, 0.001, 0.002)))
+        self._note("black out")
+        self._master.end()
+        one.end()
+
     # --- servers ---------------------------------------------------------------------------------------------------
 
     def _start(self, machine: Machine) -> None:
@@ -203,23 +218,19 @@ class Life:
             self.tally["ended while starting"] += 1
         self.tally["starts"] += 1
         if machine is self._master:
-            assert machine.process is not None
-            self._master_history = machine.process.engine.effects.history
+            self._learn_lineage()
 
     def _replace_master(self) -> None:
-        """Make a replica the master that has the most of the master's history; where none has any, keep the master."""
+        """Make the server the master that has most of what the master had; where none has anything, keep the master.
+
+        An offset alone does not tell: a former master may have more, of a history that was left.
+        """
         old = self._master
         others = [machine for machine in self._machines if machine is not old]
         for machine in others:
             if not machine.is_up:
                 self._start(machine)
-        candidates = [
-            (machine.process.engine.effects.offset, machine)
-            for machine in others
-            if machine.process is not None
-            and machine.process.engine.effects.history == self._master_history
-            and not machine.process.engine.loading
-        ]
+        candidates = [(offset, machine) for machine in others if (offset := self._offset_of(machine)) >= 0]
         if not candidates:
             self.tally["masters without a replica to replace them"] += 1
             self._network.heal()
@@ -230,17 +241,35 @@ class Life:
             return
         _, chosen = max(candidates, key=lambda each: each[0])
         self._note(f"promote {chosen.host}")
-        self.tally["promotions"] += 1
-        self._master = chosen
         assert chosen.process is not None
         chosen.process.run("REPLICAOF", "NO", "ONE")
-        self._master_history = chosen.process.engine.effects.history
+        if chosen.process is None:
+            self.tally["promotions that ended in a power cut"] += 1
+            self._replace_master()
+            return
+        self.tally["promotions"] += 1
+        self._master = chosen
+        self._learn_lineage()
         keeps = old.is_up and self._is_isolated and self.random.random() < 0.5
         self.tally["masters that do not know yet"] += keeps
         for machine in self._machines:
             if machine is not chosen and machine.process is not None and not (machine is old and keeps):
                 machine.process.run("REPLICAOF", chosen.host, PORT)
         self._check_acknowledged()
+
+    def _learn_lineage(self) -> None:
+        """Note the histories that led to the master's, and where each was left."""
+        assert self._master.process is not None
+        effects = self._master.process.engine.effects
+        self._lineage = {**dict(reversed(effects.ancestors)), effects.history: ENDLESS}
+
+    def _offset_of(self, machine: Machine) -> int:
+        """How much a server has of what led to the master's data; -1: nothing."""
+        if machine.process is None:
+            return -1
+        effects = machine.process.engine.effects
+        has = {**dict(reversed(effects.ancestors)), effects.history: effects.offset}
+        return max((min(offset, self._lineage.get(history, -1)) for history, offset in has.items()), default=-1)
 
     # --- clients ---------------------------------------------------------------------------------------------------
 

@@ -253,13 +253,14 @@ class Machine:
         self.process: Process | None = None
         self.tally = Counter[str]()
         self._ends_in = -1  # operations; -1: not
+        self._sync_s = 0.0  # how long its disk takes, about
 
     def said(self, text: str) -> None:
         self.events.append(f"{self.timeline.now % 1000:.4f} {self.host}: {text}")
 
     def disk_delay(self) -> float:
         roll = self.random.random()
-        return roll * 0.0005 if roll < 0.8 else roll * 0.02
+        return roll * self._sync_s * (1 if roll < 0.8 else 20)
 
     @property
     def is_up(self) -> bool:
@@ -271,6 +272,7 @@ class Machine:
         self._ends_in = -1
         if self.random.random() < 0.05:
             self._ends_in = self.random.randrange(12)
+        self._sync_s = self.random.choice((0.0005, 0.0005, 0.005))
         self.process = process = Process(self, settings)
         with suppress(ProcessEnded):
             process.start()
