@@ -18,7 +18,7 @@ SCHEDULES_WITHOUT = 1_000  # min-replicas-to-confirm
 SCHEDULES_OF_CAMPAIGN = 100_000
 OF_A_LIFE = 25
 SITUATIONS = (
-    *("promotions", "masters that do not know yet", "masters without a replica to replace them", "power cuts"),
+    *("promotions", "masters that do not know yet", "power cuts"),
     *("ended while starting", "full synchronisations", "partial synchronisations", "partial synchronisations refused"),
     *("XADD", "XREADGROUP", "XACK", "healed"),
 )
