@@ -333,7 +333,7 @@ def test_replies_wait_for_the_sync_of_a_real_server(faulty: FaultyDisk, tmp_path
 def test_a_rewrite_begins_without_holding_clients_while_much_is_synced(
     faulty: FaultyDisk, tmp_path: Path, data: Path
 ) -> None:
-    """BGREWRITEAOF waited on the event loop for the sync of a second's writes: 150 to 250 ms at 140 MB a second."""
+    """BGREWRITEAOF waited on the event loop for the sync of a second's writes: 150 to 250 ms."""
     with (
         faulty.under(tmp_path, "--dir", str(data), "--appendfsync", "everysec") as server,
         server.raw() as client,

@@ -421,6 +421,7 @@ class Link:
     def _begin_stream(self, connection: MasterConnection) -> None:
         self._applier.begin()
         self._unsynced.clear()
+        self._synced = min(self._synced, self._effects.offset)  # the data of before may have been further
         self._note_offset()
         self.state = "connected"
         self.error = ""

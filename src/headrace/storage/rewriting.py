@@ -17,7 +17,7 @@ from headrace.storage.snapshot import write_snapshot
 
 _FIRST_PATIENCE_S: Final = 60.0  # after an automatic rewrite failed; doubled each time up to …
 _LAST_PATIENCE_S: Final = 3600.0
-_MUCH: Final = 4 << 20  # bytes whose sync is not waited for at the beginning: 140 MB held the event loop for 180 ms
+_MUCH: Final = 4 << 20  # bytes whose sync is not waited for at the beginning: a second's writes took 150 to 250 ms
 
 
 class Rewriting:
