@@ -115,7 +115,7 @@ def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[redis
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "headrace.cli.main", "serve", "--port", str(port)),
-            *("--appendonly", "no", "--enable-debug-command", "yes"),
+            *("--appendonly", "no", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"),
         ],
         cwd=directory,
         stdout=subprocess.DEVNULL,

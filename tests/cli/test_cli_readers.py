@@ -28,6 +28,7 @@ PRINTING = {
     "export": ["devmsg"],
     "convert": ["dump.rdb", "converted.rdb"],
     "bench": ["--list"],
+    "migrate": ["--help"],  # what a reader that leaves does to a move: test_cli_migrate
     "demo": ["--help"],  # what it prints between two kills is below
     "serve": ["--help"],  # whose log is below
     "group": ["--help"],

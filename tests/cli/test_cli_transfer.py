@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -283,7 +284,13 @@ def test_a_bar_shows_how_far_it_is(headrace_server: redis.Redis, tmp_path: Path)
     assert headrace_server.xlen("rows") == 20_000
 
 
-def test_ctrl_c_waits_until_a_batch_is_counted_and_a_second_one_does_not() -> None:
+def test_ctrl_c_waits_until_a_batch_is_counted_and_a_second_one_does_not(
+    request: pytest.FixtureRequest,
+) -> None:
+    # A Spark that has run in this process has left its own handler.
+    request.addfinalizer(
+        partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+    )
     steps = []
 
     def run(presses: int) -> None:

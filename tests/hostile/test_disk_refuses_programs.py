@@ -141,6 +141,7 @@ def live_on_a_server(faulty: FaultyDisk, data: Path, error: int, count: int, fir
         if count > 1:
             faulty.accept()
         program.await_service(execute)
+        execute("CONFIG", "REWRITE")  # where `appendonly yes` was refused, the file said no until now
         if first % 2:
             assert server.stop(signal.SIGTERM) == 0, server.log
         else:

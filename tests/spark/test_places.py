@@ -61,6 +61,7 @@ def submit(program: str, *arguments: str, master: str, **more: str) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.skipif(not LONG, reason="a cluster of three Java processes: make test-long runs it")
 def test_the_answer_is_the_same_here_on_a_cluster_and_with_three_servers(
     spark: SparkSession, headrace_server: redis.Redis, three_servers: list[redis.Redis], tmp_path: Path
 ) -> None:
@@ -74,9 +75,8 @@ def test_the_answer_is_the_same_here_on_a_cluster_and_with_three_servers(
     assert (len(expected["averages"]), len(expected["alarms"]), len(expected["lake"])) == (63, 300, 3000)
     submit(spark_pipeline.__file__, urls, str(places[1]), master="local-cluster[2,1,1024]")
     assert json.loads((places[1] / "answer.json").read_text()) == expected
-    if LONG:  # three servers without a cluster are a part of that
-        three_servers[0].delete("alarms")
-        assert spark_pipeline.run(spark, urls, places[2]) == expected
+    three_servers[0].delete("alarms")
+    assert spark_pipeline.run(spark, urls, places[2]) == expected
 
 
 @pytest.mark.timeout(1200)

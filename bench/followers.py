@@ -1,0 +1,159 @@
+"""`python -m bench.followers`: what a follower costs its master, and what confirmed writes cost.
+
+    alone           XADD at full speed, without a follower
+    followed        the same with one follower, on the same cores; `kept` is the ratio of both
+    lag             how far the follower is behind meanwhile, in ms of the master's writing: the 99th percentile
+    confirmed       a write is answered when a replica has it: min-replicas-to-confirm 1 here, XADD and WAIT 1 there
+
+Each figure is the middle of some rounds, in which the servers take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.measuring.load import Load
+from headrace.measuring.targets import Target, packed, private_headrace, private_redis, redis_command
+
+CLIENTS = 50
+EVERYSEC = ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
+IN_MEMORY = ("--save", "", "--appendonly", "no")
+AT_ONCE = ("--repl-diskless-sync-delay", "0")
+SAMPLE_S = 0.01
+
+Start = Callable[[tuple[str, ...]], AbstractContextManager[Target]]
+
+
+class Round(NamedTuple):
+    """One run: commands a second, processor microseconds of the master for each, and the lag of its follower."""
+
+    rate: float
+    processor_us: float
+    lag_ms: float
+
+
+def load(target: Target, request: bytes, replies: int, seconds: float) -> tuple[float, float]:
+    """Send a request from many connections again and again; returns the rate and the processor time for each."""
+    lines = [target.connect() for _ in range(CLIENTS)]
+    try:
+        run = Load([line.fileno() for line in lines])
+        before = target.processor_seconds()
+        run.run([request], replies, seconds, 1 << 62)
+        used = target.processor_seconds() - before
+        if run.errors:
+            raise RuntimeError(f"{target.name}: {run.first_error}")
+        return run.requests / run.seconds, used / run.requests * 1e6
+    finally:
+        for line in lines:
+            line.close()
+
+
+@contextmanager
+def followed(start: Start, settings: tuple[str, ...], master: Target) -> Iterator[Target]:
+    """A follower of the same kind, which is up to date."""
+    port = master.client.connection_pool.connection_kwargs["port"]
+    with start((*settings, *AT_ONCE, "--replicaof", "127.0.0.1", str(port))) as follower:
+        while follower.client.info("replication")["master_link_status"] != "up":
+            time.sleep(0.01)
+        yield follower
+
+
+def offset_of(target: Target) -> int:
+    """How far a server's history has come."""
+    return int(target.client.info("replication")["master_repl_offset"])
+
+
+def lag_during(master: Target, follower: Target, work: Callable[[], tuple[float, float]]) -> Round:
+    """Do some work, and see how far the follower is behind meanwhile."""
+    behind: list[int] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(SAMPLE_S):
+            sent = offset_of(master)
+            behind.append(max(sent - offset_of(follower), 0))
+
+    began, offset = time.monotonic(), offset_of(master)
+    watch = threading.Thread(target=look)
+    watch.start()
+    try:
+        rate, processor = work()
+    finally:
+        over.set()
+        watch.join()
+    bytes_a_ms = (offset_of(master) - offset) / (time.monotonic() - began) / 1000
+    return Round(rate, processor, quantiles(behind, n=100)[98] / bytes_a_ms if len(behind) > 1 else 0.0)
+
+
+def measure(start: Start, settings: tuple[str, ...], pipeline: int, seconds: float) -> list[Round]:
+    """Measure a master alone, and then with a follower."""
+    request = packed(b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40) * pipeline
+    with ExitStack() as stack:
+        master = stack.enter_context(start((*settings, *AT_ONCE)))
+        alone = Round(*load(master, request, pipeline, seconds), 0.0)
+        follower = stack.enter_context(followed(start, settings, master))
+        return [alone, lag_during(master, follower, lambda: load(master, request, pipeline, seconds))]
+
+
+def measure_confirmed(start: Start, *, by_wait: bool, seconds: float) -> float:
+    """Return how many writes a second are answered when a replica has them."""
+    write = packed(b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40)
+    with ExitStack() as stack:
+        settings = EVERYSEC if by_wait else (*EVERYSEC, "--appendfsync", "always", "--min-replicas-to-confirm", "1")
+        master = stack.enter_context(start((*settings, *AT_ONCE)))
+        stack.enter_context(followed(start, EVERYSEC if by_wait else (*EVERYSEC, "--appendfsync", "always"), master))
+        time.sleep(1.5)
+        if by_wait:
+            return load(master, write + packed(b"WAIT", b"1", b"0"), 2, seconds)[0] / 2
+        return load(master, write, 1, seconds)[0]
+
+
+def main() -> int:
+    """Measure both servers in turn and print the middles."""
+    parser = argparse.ArgumentParser(prog="python -m bench.followers")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    options = parser.parse_args()
+    starts: dict[str, Start] = {"Headrace": private_headrace}
+    if redis_command() is not None:
+        starts["redis-server"] = private_redis
+    table = Table(
+        "journal", "pipeline", "server", "alone, /s", "followed, /s", "kept", "µs alone", "µs followed", "lag p99, ms"
+    )
+    for name, settings in (("none", IN_MEMORY), ("everysec", EVERYSEC)):
+        for pipeline in (1, 16):
+            rounds: dict[str, list[list[Round]]] = {who: [] for who in starts}
+            for _ in range(options.rounds):
+                for who, start in starts.items():
+                    rounds[who].append(measure(start, settings, pipeline, options.seconds))
+            for who, found in rounds.items():
+                alone, with_follower = ([pair[index] for pair in found] for index in (0, 1))
+                first, second = (median(each.rate for each in each_round) for each_round in (alone, with_follower))
+                table.add_row(
+                    *(name, str(pipeline), who, f"{first:,.0f}", f"{second:,.0f}", f"{second / first:.2f}"),
+                    *(
+                        f"{median(each.processor_us for each in alone):.2f}",
+                        f"{median(each.processor_us for each in with_follower):.2f}",
+                        f"{median(each.lag_ms for each in with_follower):.1f}",
+                    ),
+                )
+    Console().print(table)
+    for who, start in starts.items():
+        by_wait = who != "Headrace"
+        rate = median(measure_confirmed(start, by_wait=by_wait, seconds=options.seconds) for _ in range(options.rounds))
+        Console().print(f"confirmed by one replica, {CLIENTS} clients, {who}: {rate:,.0f} writes a second")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
