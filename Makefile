@@ -42,7 +42,7 @@ $(VENV)/java: | $(VENV)/compiled
 	touch $@
 
 test: setup  ## the tests
-	$(BIN)/python -m pytest --numprocesses 3
+	$(BIN)/python -m pytest --numprocesses $(if $(AGAIN),0,3) $(AGAIN)
 
 test-fast: setup  ## of the tests, those for the loop of editing: the inner parts, without what is slow; under a minute
 	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow' tests/core tests/formats tests/protocol tests/commands tests/storage
@@ -77,7 +77,8 @@ WATCHED := core columns formats protocol engine commands storage embedded
 test-asan: $(ASAN)/compiled  ## of the tests, those of the inner parts, with every memory access and leak of compiled code watched
 	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) HEADRACE_BRIEF=1 \
 		$(BIN)/python -m pytest -s -m 'not slow' --timeout 600 \
-		-p no:faulthandler -o addopts='-ra --import-mode=importlib' -W ignore::pytest.PytestConfigWarning $(WATCHED:%=tests/%)
+		-p no:faulthandler -o addopts='-ra --import-mode=importlib' -W ignore::pytest.PytestConfigWarning $(AGAIN) \
+		$(WATCHED:%=tests/%)
 
 # In a copy, because a module that tells its lines is several times as slow. A tracer makes Python objects of what functions
 # return; where that is a listpack element, it would read on behind its text, so that the text is left out.
