@@ -98,6 +98,7 @@ def test_the_answer_is_the_same_on_a_standalone_cluster(
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.skipif(not LONG, reason="a server of Spark Connect and its client: make test-long runs it")
 def test_a_client_of_spark_connect_reads_and_writes(headrace_server: redis.Redis, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]' brings it")
     for number in range(10):
