@@ -10,7 +10,7 @@ from support.campaign import LONG, SEED
 from support.patience import await_that
 from support.redis_process import RedisProcess
 from support.replication.random_writer import RandomWriter
-from support.replication.server_pair import AT_ONCE, Replica, await_offset, await_same, master, start_again, stats
+from support.replication.server_pair import AT_ONCE, Replica, await_offset, await_same, master, pair, start_again, stats
 
 LIVES, STEPS = (20, 2000) if LONG else (2, 400)
 
@@ -104,12 +104,7 @@ def test_random_histories_of_a_headrace_that_follows(tmp_path: Path, seed: int) 
 
 @pytest.mark.parametrize("more", [True, False])
 def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, *, more: bool) -> None:
-    with (
-        master(tmp_path / "m") as server,
-        server.client() as leader,
-        Replica(tmp_path / "r", server.port) as replica,
-        replica.client() as follower,
-    ):
+    with pair(tmp_path) as (server, leader, replica, follower):
         leader.xadd("s", {"a": "1"})
         await_same(follower, leader)
         replica.stop(signal.SIGKILL)
@@ -127,12 +122,7 @@ def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, *, mor
 
 
 def test_a_master_that_was_killed_continues(tmp_path: Path) -> None:
-    with (
-        master(tmp_path / "m") as server,
-        server.client() as leader,
-        Replica(tmp_path / "r", server.port) as replica,
-        replica.client() as follower,
-    ):
+    with pair(tmp_path) as (server, leader, _, follower):
         leader.xadd("s", {"a": "1"})
         await_same(follower, leader)
         for number in range(2):
@@ -174,12 +164,7 @@ def test_a_master_without_a_journal_has_followers(tmp_path: Path) -> None:
 
 
 def test_a_follower_that_reads_nothing_takes_no_memory(tmp_path: Path) -> None:
-    with (
-        master(tmp_path / "m") as server,
-        server.client() as leader,
-        Replica(tmp_path / "r", server.port) as replica,
-        replica.client() as follower,
-    ):
+    with pair(tmp_path) as (server, leader, replica, follower):
         leader.xadd("s", {"a": "1"})
         await_same(follower, leader)
         replica.process.send_signal(signal.SIGSTOP)

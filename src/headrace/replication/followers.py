@@ -22,7 +22,6 @@ import headrace
 from headrace.engine.client import Client
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.engine import Engine
-from headrace.engine.snapshot_request import SnapshotRequest
 from headrace.formats.stream_value import Form
 from headrace.replication.backlog import Backlog
 from headrace.replication.file_backlog import FileBacklog, FileBacklogReader, NotKept
@@ -45,13 +44,11 @@ class Follower:
         self.reads_early = False  # capa eof: it takes a snapshot of a length that nobody knows yet
         self.knows_histories = False  # capa psync2
         self.words = "7.0"  # the oldest server that it may be: a value of rdb-compatibility-version
-        self.is_headrace = False
         self.state = ""  # wait_bgsave, send_bulk or online, once it has sent PSYNC
         self.offset = 0  # acknowledged
         self.synced = 0  # acknowledged to be on its disk
         self.has_journal = False  # it has told how far its disk is
         self.heard_at = monotonic()
-        self.request = SnapshotRequest()
 
     @property
     def address(self) -> str:
@@ -283,8 +280,7 @@ class Followers:
         elif option == b"rdb-no-checksum":
             self._prove(follower, "8.8")
         elif option == b"headrace":
-            follower.is_headrace = value.decode("latin-1") == headrace.__version__
-            if follower.is_headrace:
+            if value.decode("latin-1") == headrace.__version__:  # another version may not know all our words
                 self._prove(follower, "auto")
 
     def _prove(self, follower: Follower, words: str) -> None:

@@ -81,3 +81,15 @@ def start_again(server: ServerProcess, *arguments: str) -> None:
             stderr=subprocess.STDOUT,
         )
     server.await_log(READY)
+
+
+@contextmanager
+def pair(directory: Path, *arguments: str) -> Iterator[tuple[ServerProcess, redis.Redis, Replica, redis.Redis]]:
+    """A master and a Headrace that follows it, each with a client."""
+    with (
+        master(directory / "m", *arguments) as server,
+        server.client() as leader,
+        Replica(directory / "r", server.port) as replica,
+        replica.client() as follower,
+    ):
+        yield server, leader, replica, follower
