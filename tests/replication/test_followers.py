@@ -104,7 +104,7 @@ def test_random_histories_of_a_headrace_that_follows(tmp_path: Path, seed: int) 
 
 @pytest.mark.parametrize("more", [True, False])
 def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, *, more: bool) -> None:
-    with pair(tmp_path) as (server, leader, replica, follower):
+    with pair(tmp_path) as (_, leader, replica, follower):
         leader.xadd("s", {"a": "1"})
         await_same(follower, leader)
         replica.stop(signal.SIGKILL)

@@ -279,9 +279,8 @@ class Followers:
             self._prove(follower, "8.6")
         elif option == b"rdb-no-checksum":
             self._prove(follower, "8.8")
-        elif option == b"headrace":
-            if value.decode("latin-1") == headrace.__version__:  # another version may not know all our words
-                self._prove(follower, "auto")
+        elif option == b"headrace" and value == headrace.__version__.encode():  # another may not know all our words
+            self._prove(follower, "auto")
 
     def _prove(self, follower: Follower, words: str) -> None:
         """Note that a follower is a server of at least some version."""
