@@ -5,9 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
+import redis
 
 from support.campaign import LONG, SEED
 from support.patience import await_that
+from support.raw_client import RawClient
 from support.redis_process import RedisProcess
 from support.replication.random_writer import RandomWriter
 from support.replication.server_pair import AT_ONCE, Replica, await_offset, await_same, master, pair, start_again, stats
@@ -175,3 +177,15 @@ def test_a_follower_that_reads_nothing_takes_no_memory(tmp_path: Path) -> None:
         replica.process.send_signal(signal.SIGCONT)
         await_same(follower, leader)
         assert stats(leader)[0] == 1
+
+
+def test_a_follower_that_has_left_does_not_count(tmp_path: Path) -> None:
+    """It counted until the next tick, and FAILOVER held writes back for it without end."""
+    with master(tmp_path / "m", "--hz", "1") as server, server.client() as leader:
+        with RawClient(server.port) as follower:
+            follower.send_words("PSYNC", "?", "-1")
+            await_that(lambda: leader.info("replication")["connected_slaves"] == 1)
+        await_that(lambda: leader.info("clients")["connected_clients"] == 1)
+        with pytest.raises(redis.ResponseError, match="FAILOVER requires connected replicas"):
+            leader.execute_command("FAILOVER")
+        assert leader.set("k", "v")

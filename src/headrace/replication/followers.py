@@ -202,10 +202,10 @@ class Followers:
     # --- who there is ----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Follower]:
-        return iter(self._attached)
+        return (follower for follower in self._attached if self._is_connected(follower.client))
 
     def __len__(self) -> int:
-        return len(self._attached)
+        return sum(1 for _ in self)
 
     def has(self, follower: Follower) -> bool:
         """Whether a follower is attached."""
