@@ -40,6 +40,12 @@ def test_commas_between_urls_and_between_sentinels() -> None:
 def test_no_password_is_shown() -> None:
     url = "sentinel://me:secret@a:1,b:2/orders?sentinel_password=secret&socket_timeout=3"
     assert shown(url) == "sentinel://me:***@a:1,b:2/orders?sentinel_password=***&socket_timeout=3"
+    assert shown("redis://:a/b@[::1]:6379") == "redis://:***@[::1]:6379"
+    assert shown("sentinel://me@a,[::1]:2/orders") == "sentinel://me@a,[::1]:2/orders"
+    assert shown("unix://me:secret@/run/x.sock?db=1") == "unix://me:***@/run/x.sock?db=1"
+    assert shown("redis://[::1") == "redis://[::1"  # which is refused
+    assert shown("me:secret@host") == "me:***@host"
+    assert shown("") == ""
 
 
 def test_every_part_of_a_url_arrives() -> None:

@@ -12,7 +12,7 @@ With `from_replica` the connections go to the replicas, in turn, and to the mast
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from redis import Redis
 from redis import exceptions as refusals
@@ -20,6 +20,8 @@ from redis.backoff import NoBackoff
 from redis.connection import SSLConnection, parse_url
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
+
+from headrace.clients.urls import take_apart
 
 DEFAULT_PORT: Final = 26379
 _PATIENCE_S: Final = 2.0  # for one Sentinel; the next one is asked then
@@ -84,19 +86,18 @@ def make_client(
 
 def _parse(url: str) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
     """Read the Sentinels, the name that they know the servers by, and options of redis-py."""
-    parts = urlsplit(url)
-    user, at, places = parts.netloc.rpartition("@")
+    parts = take_apart(url)
     name, _, database = parts.path.removeprefix("/").partition("/")
     if not name:
         raise ValueError("it lacks the name of the master behind the last Sentinel, as in sentinel://host:port/name")
     if database and not database.isdigit():
         raise ValueError(f"the database {database!r} is no number")
-    plain = urlunsplit(("redis", f"{user}{at}_", f"/{database}", parts.query, ""))
-    options: dict[str, Any] = dict(parse_url(plain))  # type: ignore[no-untyped-call]
+    user = f"{parts.user}@" if parts.user is not None else ""
+    options: dict[str, Any] = dict(parse_url(f"redis://{user}_/{database}?{parts.query}"))  # type: ignore[no-untyped-call]
     del options["host"]
     if parts.scheme == "sentinels":
         options["ssl"] = True
-    return [_place(each) for each in places.split(",")], unquote(name), options
+    return [_place(each) for each in parts.hosts.split(",")], unquote(name), options
 
 
 def _place(text: str) -> tuple[str, int]:

@@ -5,11 +5,34 @@ unix:///path                            one server
 sentinel://host:port,host:port/name     the servers that Sentinels watch under a name, see `sentinel`
 """
 
-from typing import Final
-from urllib.parse import urlsplit
+import re
+from typing import Final, NamedTuple
 
 SCHEMES: Final = ("redis://", "rediss://", "unix://", "sentinel://", "sentinels://")
 EXPECTED: Final = "redis://host:port, rediss://host:port, unix:///path or sentinel://host:port,host:port/name"
+
+_URL: Final = re.compile(r"(?:([^:/?#]*)://)?(?:([^?#]*)@)?([^/?#]*)([^?#]*)(?:[?]([^#]*))?")
+
+
+class UrlParts(NamedTuple):
+    """The parts of a url as they are written, percent signs and all."""
+
+    scheme: str
+    user: str | None  # with the password, if there is one: user:password
+    hosts: str  # with their ports
+    path: str  # with its slash
+    query: str
+
+
+def take_apart(url: str) -> UrlParts:
+    """Cut a url into its parts; what is missing is empty.
+
+    urllib's own function serves for one host; with several it refuses [::1] behind the first, in some versions.
+    """
+    found = _URL.match(url)
+    assert found is not None  # noqa: S101  (every part may be empty)
+    scheme, user, hosts, path, query = found.groups()
+    return UrlParts(scheme or "", user, hosts, path, query or "")
 
 
 def split_urls(text: str) -> tuple[str, ...]:
@@ -30,13 +53,14 @@ def is_sentinel(url: str) -> bool:
 
 def shown(url: str) -> str:
     """Return a url as messages show it, without its passwords."""
-    parts = urlsplit(url)
-    if parts.password is None and "password=" not in parts.query:
-        return url
-    user = f"{parts.username or ''}:***@" if parts.password is not None else ""
-    host = parts.netloc.rpartition("@")[2]
+    parts = take_apart(url)
+    user = ""
+    if parts.user is not None:
+        name, colon, _ = parts.user.partition(":")
+        user = f"{name}:***@" if colon else f"{name}@"
     query = "&".join(_without_password(part) for part in parts.query.split("&"))
-    return f"{parts.scheme}://{user}{host}{parts.path}" + (f"?{query}" if query else "")
+    scheme = f"{parts.scheme}://" if parts.scheme else ""
+    return f"{scheme}{user}{parts.hosts}{parts.path}" + (f"?{query}" if query else "")
 
 
 def _without_password(part: str) -> str:
