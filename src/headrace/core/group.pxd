@@ -1,8 +1,9 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.core.entry_log cimport EntryLog
-from headrace.core.pending cimport PendingList, SlotIndex
+from headrace.core.pending cimport PendingList
 from headrace.core.rax_map cimport RaxMap
+from headrace.core.slot_index cimport SlotIndex
 from headrace.core.stream_id cimport ID
 
 # What releasing a record does to its delivery count.

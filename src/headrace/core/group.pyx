@@ -23,7 +23,8 @@ cimport cython
 
 from headrace.core.entry_log cimport EntryCursor, fields_of, open_cursor
 from headrace.core.node cimport NodeCursor
-from headrace.core.pending cimport BLOCK_BITS, BLOCK_SLOTS, NO_SLOT, NOBODY, Place, Record, RecordSlab
+from headrace.core.record_slab cimport BLOCK_BITS, BLOCK_SLOTS, NO_SLOT, NOBODY, Record, RecordSlab
+from headrace.core.slot_index cimport Place
 from headrace.core.stream_id cimport StreamID, less, make_id, max_id, step_up, unwrap_id, wrap_id
 
 from headrace.core.errors import CorruptStream

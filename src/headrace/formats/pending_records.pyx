@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 
 from headrace.core.group cimport Consumer, Group
 from headrace.core.memory cimport byte_t
-from headrace.core.pending cimport Place, SlotIndex
+from headrace.core.slot_index cimport Place, SlotIndex
 from headrace.core.stream_id cimport ID_KEY_SIZE, make_id, read_key, wrap_id, write_key
 from headrace.formats.rdb_primitives cimport LENGTH_MAX, RdbReader, put_length, take_length
 

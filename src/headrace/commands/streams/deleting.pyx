@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint64_t
 from headrace.commands.streams.arguments cimport is_word, policy_word, strict_ids
 from headrace.commands.streams.effects cimport emit_acknowledged, emit_deleted, knows_policies
 from headrace.core.group cimport Group
-from headrace.core.pending cimport NO_SLOT
+from headrace.core.record_slab cimport NO_SLOT
 from headrace.core.stream cimport DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream
 from headrace.core.stream_id cimport ID, StreamID
 from headrace.engine.call cimport Call

@@ -19,7 +19,7 @@ What no command of Redis says is said by commands of our own, which append-only 
 """
 
 from headrace.commands.streams.arguments cimport id_text, number
-from headrace.core.pending cimport Record
+from headrace.core.record_slab cimport Record
 from headrace.core.stream_id cimport StreamID, less
 from libc.stdint cimport int64_t
 

@@ -11,7 +11,8 @@ from headrace.commands.streams.effects cimport (
 )
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
-from headrace.core.pending cimport NO_SLOT, NOBODY, Place, Record, SlotIndex
+from headrace.core.record_slab cimport NO_SLOT, NOBODY, Record
+from headrace.core.slot_index cimport Place, SlotIndex
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, parse_strict_id, same, wrap_id
 from headrace.engine.call cimport Call

@@ -12,7 +12,8 @@ from headrace.commands.streams.effects cimport emit_claim, emit_consumer, emit_p
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Consumer, Group, idle_time
 from headrace.core.node cimport NodeCursor
-from headrace.core.pending cimport NO_SLOT, Place, Record
+from headrace.core.record_slab cimport NO_SLOT, Record
+from headrace.core.slot_index cimport Place
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, max_id, same, step_down, step_up, wrap_id
 from headrace.engine.call cimport Call
