@@ -1,4 +1,6 @@
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
+from libc.string cimport memcmp
 
 from headrace.core.stream cimport Stream
 
@@ -15,6 +17,7 @@ cdef class Database:
     cdef list deadlines                 # heap of (Unix ms, key), some of them out of date
     cdef list message_deadlines         # the same for `producing`
     cdef public object expiring         # the chore that expires what is due; None: there is none
+    cdef public object side_keys        # what is told of keys that the server keeps beside streams; None: nothing is
     cdef dict accessed                  # key -> second in which it was last looked at; a stream knows it itself
     cdef int64_t second_now             # the last second that was noted
     cdef object accessed_now            # the same, as `accessed` holds it
@@ -29,3 +32,9 @@ cdef class Database:
     cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1
     cpdef int expect_forgetting(self, bytes key, Stream stream) except -1
     cdef int expect(self, int64_t when_ms) except -1
+    cdef int note_side_key(self, bytes key) except -1
+
+
+cdef inline bint is_side_key(bytes key) noexcept:
+    """Whether a key begins as those do that the server keeps beside streams (engine.side_keys)."""
+    return PyBytes_GET_SIZE(key) > 10 and memcmp(PyBytes_AS_STRING(key), b"headrace:{", 10) == 0

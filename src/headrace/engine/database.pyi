@@ -3,10 +3,12 @@ from typing import Any, final
 from headrace.core.stream import Stream
 from headrace.engine.chores import Chore
 from headrace.engine.client import Client
+from headrace.engine.side_keys import SideKeys
 
 @final
 class Database:
     expiring: Chore | None
+    side_keys: SideKeys | None
     def __new__(cls, number: int) -> Database: ...
     def __len__(self) -> int: ...
     @property

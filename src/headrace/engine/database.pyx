@@ -7,7 +7,8 @@
                                              at most, the stream itself knows
 
 What follows when a key expires or changes is the keyspace's business. This only keeps the books, and says through
-`expiring` (a chore of the keyspace) when the first key is due.
+`expiring` (a chore of the keyspace) when the first key is due, and through `side_keys` which keys have changed that the
+server keeps beside streams.
 """
 
 cimport cython
@@ -59,6 +60,8 @@ cdef class Database:
         self.values[key] = value
         if type(value) is Stream and len((<Stream>value).producers):
             self.expect_forgetting(key, value)
+        if is_side_key(key):
+            self.note_side_key(key)
         return 0
 
     cpdef int note_access(self, bytes key, int64_t second) except -1:
@@ -90,7 +93,15 @@ cdef class Database:
             if self.expires:
                 self.expires.pop(key, None)
             self.accessed.pop(key, None)
+            if is_side_key(key):
+                self.note_side_key(key)
         return value
+
+    cdef int note_side_key(self, bytes key) except -1:
+        """A key that the server keeps beside a stream has come, changed or gone."""
+        if self.side_keys is not None:
+            self.side_keys.changed(self, key)
+        return 0
 
     cpdef list clear(self):
         """Forget all keys; clients that watch and wait stay. Returns what held the keys, to be freed."""
@@ -102,6 +113,8 @@ cdef class Database:
         self.deadlines = []
         self.message_deadlines = []
         self.accessed = {}
+        if self.side_keys is not None:
+            self.side_keys.cleared(self)
         return held
 
     cpdef int set_expiry(self, bytes key, int64_t when_ms) except -1:
@@ -190,3 +203,5 @@ cdef class Database:
             due = db.next_due()
             if due is not None:
                 (<Database>db).expect(due)
+        if self.side_keys is not None:
+            self.side_keys.swapped(self, other)

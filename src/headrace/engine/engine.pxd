@@ -12,6 +12,7 @@ from headrace.engine.stats cimport Stats
 cdef class Engine:
     cdef readonly Keyspace keyspace     # the keys of all databases
     cdef readonly list databases        # of the keyspace
+    cdef readonly object side_keys      # what is told of keys that the server keeps beside streams
     cdef readonly object config
     cdef readonly NodeLimits node_limits
     cdef readonly dict clients          # id -> Client

@@ -25,6 +25,7 @@ from headrace.engine.scripting.functions import Functions
 from headrace.engine.scripting.long_runs import LongRun, LongRuns
 from headrace.engine.scripting.script_host import ScriptHost
 from headrace.engine.scripting.scripts import Scripts
+from headrace.engine.side_keys import SideKeys
 from headrace.engine.snapshot_request import SnapshotSender
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
@@ -53,6 +54,8 @@ class Engine:
     def keyspace(self) -> Keyspace: ...
     @property
     def databases(self) -> list[Database]: ...
+    @property
+    def side_keys(self) -> SideKeys: ...
     @property
     def config(self) -> Config: ...
     @property

@@ -43,6 +43,7 @@ from headrace.engine.blocking.pausing import must_wait
 from headrace.engine.persistence import Persistence
 from headrace.engine.replication import Replication
 from headrace.engine.pubsub.exchange import Exchange
+from headrace.engine.side_keys import SideKeys
 from headrace.engine.staging import Staging
 from headrace.engine.pubsub.tracking import Tracker
 from headrace.engine.blocking.waiting import WaitingRoom
@@ -67,6 +68,7 @@ cdef class Engine:
         self.node_limits = NodeLimits(config["stream-node-max-bytes"], config["stream-node-max-entries"])
         self.clients = {}
         self.stats = Stats()
+        self.side_keys = SideKeys()
         self.keyspace = Keyspace(self)
         self.databases = self.keyspace.databases
         self.run_id = token_hex(20)

@@ -15,6 +15,7 @@ cimport cython
 
 from headrace.core.stream cimport Stream
 from headrace.engine.command cimport READ
+from headrace.engine.database cimport is_side_key
 from headrace.engine.engine cimport Engine
 from headrace.engine.pubsub.notifications cimport EXPIRED, KEYEVENT, KEYSPACE, NEW, OVERWRITTEN, TYPE_CHANGED
 
@@ -41,6 +42,7 @@ cdef class Keyspace:
         self.databases = [Database(number) for number in range(engine.config["databases"])]
         for db in self.databases:
             db.expiring = engine.chores.register(partial(self.expire_due, db), in_unix_time=True)
+            db.side_keys = engine.side_keys
         engine.config.watch("notify-keyspace-events", self.events_changed)
         self.events_changed(engine.config["notify-keyspace-events"])
 
@@ -100,6 +102,8 @@ cdef class Keyspace:
                 client.watch_failed = True
         if (<Engine>self.engine).attended:
             (<Engine>self.engine).tracker.invalidate(key)
+        if is_side_key(key):
+            db.note_side_key(key)
         return 0
 
     cpdef int signal(self, Database db, bytes key) except -1:
