@@ -12,7 +12,7 @@ from pathlib import Path
 
 import redis
 
-from support.acknowledged_load import Load
+from support.acknowledged_load import Load, prepare
 from support.campaign import LONG, SEED
 from support.filled_server import assert_filled, children_of, fill, kill
 from support.patience import PATIENCE_S
@@ -32,7 +32,7 @@ def test_what_was_acknowledged_survives_kill_after_kill(tmp_path: Path) -> None:
     for number in range(KILLS):
         with ServerProcess(tmp_path) as server:
             with server.client() as client:
-                load.check(client) if number else load.prepare(client)
+                load.check(client) if number else prepare(client)
             with load.running(partial(connect, server)):
                 time.sleep(chance.uniform(0.1, 0.35))
                 kill(server)

@@ -1,20 +1,20 @@
 """A source and a sink whose url names Sentinels: they go on with the new master after a failover, exactly once."""
 
 import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from support.acknowledged_load import Appender
 from support.campaign import LONG
 from support.patience import await_that
+from support.replication.lasting_load import LastingLoad
 from support.replication.sentinels import MASTER, ConfiguredProcess, WatchedServers, watched_servers
 from support.spark.frames import rows
 from support.spark.queries import may_be_started_again, start_running
@@ -72,30 +72,6 @@ def test_reading_from_replicas_and_writing_go_on_after_a_failover(spark: SparkSe
         assert numbers(watched, "out") == list(range(1, 201))
 
 
-class Producer:
-    """Appends numbers until it is ended, and keeps those that were acknowledged."""
-
-    def __init__(self, watched: WatchedServers) -> None:
-        self.acknowledged: list[int] = []
-        self._client = watched.manager().master_for(MASTER)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ended.wait(0.005):
-            number += 1
-            with suppress(redis.RedisError):
-                self._client.xadd("in", {"n": number})
-                self.acknowledged.append(number)
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._client.close()
-
-
 class RestartedQuery:
     """A query that is started again where a failover took what its tasks had staged, as an operator does."""
 
@@ -127,9 +103,12 @@ class RestartedQuery:
 @pytest.mark.skipif(not LONG, reason="a campaign: make test-long runs it")
 @pytest.mark.timeout(3600)
 def test_failovers_neither_lose_nor_repeat_an_entry(spark: SparkSession, tmp_path: Path) -> None:
-    with watched_servers(tmp_path / "servers", min_replicas_to_confirm="1") as watched:
-        producer = Producer(watched)
-        await_that(lambda: producer.acknowledged)
+    added = Appender("in")
+    with (
+        watched_servers(tmp_path / "servers", min_replicas_to_confirm="2") as watched,
+        LastingLoad(lambda: watched.manager().master_for(MASTER), [added], pause_s=0.005) as producer,
+    ):
+        producer.await_more()
         query = RestartedQuery(lambda: copying(spark, watched, tmp_path))
         try:
             for count in range(FAILOVERS):
@@ -145,8 +124,7 @@ def test_failovers_neither_lose_nor_repeat_an_entry(spark: SparkSession, tmp_pat
             producer.end()
             query.process_all()
         finally:
-            producer.end()
             query.stop()
         there = numbers(watched, "in")
-        assert set(producer.acknowledged) <= set(there)
+        assert {int(number) for number in added.added.values()} <= set(there)
         assert numbers(watched, "out") == there

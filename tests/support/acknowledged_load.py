@@ -1,5 +1,6 @@
 """Clients that work on a server until it dies, and remember what it acknowledged; then what must still be there.
 
+    appender      XADD, one at a time                            every ID that was replied, and what it was replied to
     producer      XADD, one at a time and in pipelines           every ID that was replied
     transactor    MULTI … EXEC over two streams and a list       all three have an entry of it, or none
     worker        XREADGROUP, XACK, XCLAIM of a shared group     what was acked stays acked, the rest stays pending, and
@@ -25,15 +26,43 @@ def _order(entry_id: str) -> tuple[int, int]:
     return int(ms), int(sequence)
 
 
-class Producer:
-    """Adds numbered entries to a stream of its own, and jobs to the shared one."""
+class Appender:
+    """Adds numbered entries to a stream of its own."""
 
-    def __init__(self, name: str) -> None:
-        self.key = f"produced:{name}"
+    def __init__(self, key: str) -> None:
+        self.key = key
         self.added: dict[str, str] = {}  # ID -> number
-        self.jobs: list[str] = []
         self._number = 0
         self._checked = "0-0"
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self.added)
+
+    def step(self, client: redis.Redis, _chance: random.Random) -> None:
+        number = self._next()
+        self.added[client.xadd(self.key, {"n": number})] = number
+
+    def _next(self) -> str:
+        self._number += 1
+        return str(self._number)
+
+    def check(self, client: redis.Redis) -> None:
+        """What was added since the last time is there, once and under its ID; nothing of what was before has gone."""
+        found = {entry_id: fields["n"] for entry_id, fields in client.xrange(self.key, "(" + self._checked)}
+        recent = {entry_id: n for entry_id, n in self.added.items() if _order(entry_id) > _order(self._checked)}
+        assert {entry_id: found.get(entry_id) for entry_id in recent} == recent
+        assert len(set(found.values())) == len(found)
+        assert client.xlen(self.key) >= len(self.added)
+        self._checked = max(self.added, key=_order, default="0-0")
+
+
+class Producer(Appender):
+    """Adds entries in pipelines, too, and with them jobs to the shared stream."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"produced:{name}")
+        self.jobs: list[str] = []
 
     @property
     def acknowledged(self) -> int:
@@ -41,8 +70,7 @@ class Producer:
 
     def step(self, client: redis.Redis, chance: random.Random) -> None:
         if chance.random() < 0.5:
-            number = self._next()
-            self.added[client.xadd(self.key, {"n": number})] = number
+            super().step(client, chance)
             return
         pipeline = client.pipeline(transaction=False)
         numbers = [self._next() for _ in range(chance.randrange(1, 20))]
@@ -53,19 +81,10 @@ class Producer:
         self.added.update(zip(ids, numbers, strict=True))
         self.jobs.append(job)
 
-    def _next(self) -> str:
-        self._number += 1
-        return str(self._number)
-
     def check(self, client: redis.Redis) -> None:
-        """What was added since the last time is there, and nothing of what was before has gone."""
-        found = dict(client.xrange(self.key, "(" + self._checked))
-        recent = {entry_id: n for entry_id, n in self.added.items() if _order(entry_id) > _order(self._checked)}
-        assert {entry_id: found.get(entry_id, {}).get("n") for entry_id in recent} == recent
-        assert client.xlen(self.key) >= len(self.added)
+        super().check(client)
         jobs = {entry_id for entry_id, _ in client.xrange(JOBS)}
         assert jobs.issuperset(self.jobs)
-        self._checked = max(self.added, key=_order, default="0-0")
 
 
 class Transactor:
@@ -135,21 +154,28 @@ class Worker:
         assert _order(group["last-delivered-id"]) >= _order(latest)
 
 
+def prepare(client: redis.Redis) -> None:
+    """Make what the clients share."""
+    client.xgroup_create(JOBS, GROUP, "0", mkstream=True)
+
+
+def workers() -> list[Worker]:
+    """Two workers of the shared group, with one book."""
+    shared: tuple[dict[str, None], set[str], set[str]] = ({}, set(), set())
+    return [Worker(name, *shared) for name in ("ann", "bob")]
+
+
 class Load:
     """Some of each; `run` works until the server is gone, `check` asks the next one."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
-        shared: tuple[dict[str, None], set[str], set[str]] = ({}, set(), set())
-        self._workers = [Worker(name, *shared) for name in ("ann", "bob")]
+        self._workers = workers()
         self._others: list[Producer | Transactor] = [Producer("p1"), Producer("p2"), Transactor("t1"), Transactor("t2")]
 
     @property
     def acknowledged(self) -> int:
         return self._workers[0].acknowledged + sum(each.acknowledged for each in self._others)
-
-    def prepare(self, client: redis.Redis) -> None:
-        client.xgroup_create(JOBS, GROUP, "0", mkstream=True)
 
     @contextmanager
     def running(self, connect: Callable[[], redis.Redis]) -> Iterator[None]:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 PATIENCE_S = 120.0
 
 
-def await_that(happens: Callable[[], object]) -> None:
-    """Wait until something is so."""
+def await_that(happens: Callable[[], object], *, pause_s: float = 0.005) -> None:
+    """Wait until something is so; `pause_s` is for what costs much to ask."""
     deadline = time.monotonic() + PATIENCE_S
     while not happens():
         assert time.monotonic() < deadline
-        time.sleep(0.005)
+        time.sleep(pause_s)
