@@ -95,8 +95,9 @@ def loaded_state(server: redis.Redis) -> State:
 def load_from(master: redis.Redis) -> Engine:
     """Load what a server holds into an engine."""
     engine = make_engine(Config())
+    place = master.connection_pool.connection_kwargs
     for number in range(16):
-        with redis.Redis(port=master.connection_pool.connection_kwargs["port"], db=number, protocol=2) as client:
+        with redis.Redis(place["host"], place["port"], db=number, protocol=2) as client:
             for key in client.keys("*"):
                 payload = client.dump(key)
                 when = client.execute_command("PEXPIRETIME", key)

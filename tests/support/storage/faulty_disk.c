@@ -30,6 +30,7 @@ struct controls {
     volatile int refuse_from;      /* the number of the first that is refused; 0: none is */
     volatile int refuse_count;
     volatile int refuse_error;
+    volatile int sync_delay_ms;    /* how long each fdatasync takes at least */
 };
 
 static struct controls *controls;
@@ -122,6 +123,7 @@ int fdatasync(int file) {
     if (concerns(file)) {
         __sync_add_and_fetch(&controls->syncs, 1);
         while (controls->sync_waits) usleep(1000);
+        if (controls->sync_delay_ms) usleep(1000 * (useconds_t)controls->sync_delay_ms);
         if (controls->sync_error) return refuse(controls->sync_error);
     }
     return (int)syscall(SYS_fdatasync, file);

@@ -15,7 +15,7 @@ from support.server_process import ServerProcess
 
 _FIELDS = (
     *("write_error", "write_most", "sync_error", "sync_waits", "syncs", "directory_error", "rename_error"),
-    *("operations", "refuse_from", "refuse_count", "refuse_error"),
+    *("operations", "refuse_from", "refuse_count", "refuse_error", "sync_delay_ms"),
 )
 
 
