@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from headrace.cli.app import app
 from headrace.engine.persistence import Progress
+from headrace.formats.aof import NO_PLACE
 from headrace.formats.aof_seal import seal
 from headrace.storage import inspection
 from headrace.storage.check import DAMAGED, MISSING, NOT_USED, WITHOUT_MANIFEST, CheckReport, check
@@ -323,22 +324,22 @@ def test_what_follows_a_dropped_group_stays_in_its_database() -> None:
     groups = [encoded([words("SELECT 5"), words("SET a 1")]), encoded([words("SET b 2")])]
     data = b"".join(seal(group) + group for group in groups).replace(b"\r\n1\r\n", b"\r\n9\r\n")
     copy, _ = repaired(WHOLE | {INCREMENT_PATH: data})
-    assert copy[INCREMENT_PATH] == encoded([words("SELECT 5")]) + seal(groups[1]) + groups[1]
+    assert copy[INCREMENT_PATH] == encoded([words("SELECT 5")]) + seal(groups[1]) + groups[1] + NO_PLACE
 
 
 def test_a_group_that_loses_a_refused_command_loses_its_seal() -> None:
     first, second = encoded([words("SET a 1"), words("NOSUCH x"), words("SET b 2")]), encoded([words("SET c 3")])
     copy, _ = repaired(WHOLE | {INCREMENT_PATH: seal(first) + first + seal(second) + second})
-    assert copy[INCREMENT_PATH] == encoded([words("SET a 1"), words("SET b 2")]) + seal(second) + second
+    assert copy[INCREMENT_PATH] == encoded([words("SET a 1"), words("SET b 2")]) + seal(second) + second + NO_PLACE
     open_multi = encoded([words("SET a 1"), words("MULTI"), words("SET b 2")])
     copy, _ = repaired(WHOLE | {INCREMENT_PATH: seal(open_multi) + open_multi})
-    assert copy[INCREMENT_PATH] == encoded([words("SET a 1")])
+    assert copy[INCREMENT_PATH] == encoded([words("SET a 1")]) + NO_PLACE
 
 
 def test_only_the_seal_is_dropped_where_only_that_is_damaged() -> None:
     data = SEALED[INCREMENT_PATH]
     copy, _ = repaired(SEALED | {INCREMENT_PATH: data[:4] + b"x" + data[5:]})
-    assert copy[INCREMENT_PATH] == data[data.index(b"*") :]  # nor does it say which history it is of
+    assert copy[INCREMENT_PATH] == data[data.index(b"*") :] + NO_PLACE
 
 
 def test_a_wrong_checksum_is_dropped_where_every_value_reads() -> None:
@@ -404,7 +405,7 @@ def test_the_command_repairs_into_a_copy(tmp_path: Path) -> None:
         f"{path}.fixed is already there: remove it, or choose another place with --output.",
     )
     code, _ = run(path / INCREMENT_PATH, "--fix", "--output", tmp_path / "one.aof")
-    assert (tmp_path / "one.aof").read_bytes() == encoded(INCREMENT[:-1])
+    assert (tmp_path / "one.aof").read_bytes() == encoded(INCREMENT[:-1]) + NO_PLACE
 
 
 def test_what_is_sound_needs_no_copy(tmp_path: Path) -> None:

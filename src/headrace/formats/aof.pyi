@@ -6,6 +6,9 @@ from headrace.formats.command_source import CommandSource
 
 Bytes = bytes | bytearray | memoryview | mmap
 
+NO_HISTORY: bytes
+NO_PLACE: bytes
+
 class Ending(Enum):
     COMPLETE = "complete"
     TRUNCATED = "truncated"

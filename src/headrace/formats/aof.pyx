@@ -72,6 +72,8 @@ class Ending(Enum):
 
 cdef frozenset HIDDEN = frozenset((b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"RELEASE", b"SEEN"))
 
+NO_HISTORY = b"0" * NAME_SIZE
+
 cdef tuple ENDINGS = (Ending.COMPLETE, Ending.TRUNCATED, Ending.CORRUPT, Ending.BROKEN)
 
 
@@ -546,3 +548,7 @@ cpdef bytes hide(list argv):
 cpdef bytes place(bytes history, uint64_t offset):
     """Return the annotation that says which history goes on behind it, at which offset."""
     return b"#HO:%b:%d\r\n" % (history, offset)
+
+
+# In a file that was repaired: its data, and what follows, is that of no history, whatever other annotations say.
+NO_PLACE = place(NO_HISTORY, 0)

@@ -109,6 +109,7 @@ class RdbFileReader:
         self.version = read_version(source)
         self.aux: dict[bytes, bytes] = {}
         """The auxiliary fields that were read so far; all that concern the file stand before the first key."""
+        self.has_checksum = False  # which was compared
         self._remainder: bytes | None = None  # of the stream that comes next
         self._reader = RdbReader(source, start)
         self._limits = limits
@@ -227,7 +228,7 @@ class RdbFileReader:
                 reader.refuse_overrun("the checksum of the file")
             reader.raw(CHECKSUM.size)
             if self._checksum is not None:
-                check_sum(reader.source, body, self._checksum.of_first(body))
+                self.has_checksum = check_sum(reader.source, body, self._checksum.of_first(body))
         if reader.remaining and not self._preamble:
             raise CorruptPayload(
                 f"offset {reader.position}: expected the end of the file, but {reader.remaining} bytes follow"

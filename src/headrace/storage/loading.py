@@ -17,7 +17,7 @@ from headrace.engine.applier import Applier
 from headrace.engine.engine import Engine
 from headrace.engine.errors import NO_SUCH_KEY, CommandError
 from headrace.engine.persistence import Progress
-from headrace.formats.aof import AofReader
+from headrace.formats.aof import NO_HISTORY, AofReader
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD
 from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
@@ -64,6 +64,7 @@ class Loaded:
     commands: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    is_repaired: bool = False  # one of the files was, so that the data is that of no history
 
 
 @dataclass
@@ -74,6 +75,7 @@ class Place:
     offset: int = 0
     ancestors: list[tuple[bytes, int]] = field(default_factory=list)
     database: int = -1  # that is selected there; -1: none
+    is_lost: bool = False  # a file was repaired, so that the data is that of no history
 
     @classmethod
     def said_by(cls, aux: dict[bytes, bytes]) -> "Place":
@@ -95,6 +97,9 @@ class Place:
             if self.history is not None and history != self.history:
                 self.ancestors.insert(0, (self.history, offset))
             self.history = history
+            self.is_lost = self.is_lost or history == NO_HISTORY
+        if self.is_lost:
+            self.history, self.ancestors = None, []
 
 
 def _is_name(text: bytes) -> bool:
@@ -140,6 +145,7 @@ class Loader:
         """Let the engine serve what was loaded; a transaction that was not ended has not happened."""
         self._applier.end()
         place = self.place
+        self.loaded.is_repaired = place.is_lost
         self._engine.effects.begin_at(place.offset, place.history, place.ancestors, place.database)
         self._engine.end_loading()
 
@@ -174,7 +180,8 @@ class Loader:
                     yield self._progress(reader.position)
         except CorruptPayload as error:
             raise CannotRecover(f"The snapshot {path} is damaged: {error}. {advice}".rstrip()) from None
-        self.place = Place.said_by(reader.aux)
+        if reader.has_checksum:  # else its values may be others than those of the place that it names
+            self.place = Place.said_by(reader.aux)
         return reader.position
 
     def _skip(self, path: Path, record: Skipped) -> None:

@@ -5,6 +5,9 @@
     snapshot      with no checksum, where only that is wrong: every value in it could be read
     the rest      as it is; what cannot be repaired, too
 
+No file of a copy says which history its data is of, so that no replica continues on data that is another: to commands,
+an annotation is added that says so, and a snapshot without a checksum is not believed what it says of that.
+
 A copy that was begun and not finished is in the way of the next one, and is the user's to remove.
 
 Prepared space is no damage: a server that was killed leaves zeros behind its last command, and the next start of
@@ -13,6 +16,7 @@ Headrace cuts them. Redis takes them for a format error, so that they are cut he
 
 from pathlib import Path
 
+from headrace.formats.aof import NO_PLACE
 from headrace.storage.check import CheckReport, FileReport
 from headrace.storage.data_files import located_directory
 from headrace.storage.directory import explained
@@ -94,7 +98,8 @@ def _write_file(file: FileReport, target: Path, disk: Disk) -> list[str]:
     source = disk.read(file.path)
     if file.findings is None:  # a manifest alone
         raise CannotCheck(f"A manifest is repaired with the files that it names: check {file.path.parent} as a whole.")
-    _write(target, file.findings.repaired(source), disk)
+    data = file.findings.repaired(source)
+    _write(target, data + NO_PLACE if data and "commands" in file.findings.contents else data, disk)
     if not file.findings.beyond_repair:
         return []
     return [f"{file.path.name}: {problem.text}" for problem in file.problems]

@@ -93,7 +93,7 @@ class Store(Persistence):
         self.journal.set_policy(self.config["appendfsync"])
         if self.config["appendonly"]:
             with explained("write to", self.directory.append_directory):
-                if recovered.manifest is None:
+                if recovered.manifest is None or recovered.is_repaired:
                     self.files.start_anew(self.rewriting.write_base)
                 else:
                     self.files.resume(recovered.manifest)
