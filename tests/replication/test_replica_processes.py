@@ -2,6 +2,10 @@
 
 import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from support.patience import await_that
 from support.ports import free_port
 from support.raw_client import port_of
 from support.replication.redis_master import offset_of, redis_master
+from support.replication.server_pair import AT_ONCE
 from support.server_process import ServerProcess
 from support.storage.small_disk import small_file_system
 
@@ -67,7 +72,7 @@ def test_it_becomes_a_master_and_follows_again(tmp_path: Path) -> None:
 
 def test_a_former_master_says_how_much_its_successor_never_got(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    with ServerProcess(tmp_path) as old, ServerProcess(tmp_path / "other") as new:
+    with ServerProcess(tmp_path, *AT_ONCE) as old, ServerProcess(tmp_path / "other", *AT_ONCE) as new:
         with old.client() as client, new.client() as other:
             client.xadd("s", {"n": 0})
             other.replicaof("127.0.0.1", old.port)
@@ -94,15 +99,84 @@ def test_a_server_that_is_told_to_follow_itself_says_so(tmp_path: Path) -> None:
         assert client.get("k") == "v"
 
 
-def test_two_servers_that_follow_each_other_say_so(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    nobody = ("--replicaof", f"127.0.0.1 {free_port()}")
-    with ServerProcess(tmp_path, *nobody) as one, ServerProcess(tmp_path / "other", *nobody) as other:
-        for server, master in ((one, other), (other, one)):
+@contextmanager
+def several(tmp_path: Path, count: int) -> Iterator[list[ServerProcess]]:
+    with ExitStack() as stack:
+        servers = []
+        for number in range(count):
+            (tmp_path / f"{number}").mkdir()
+            servers.append(stack.enter_context(ServerProcess(tmp_path / f"{number}", *AT_ONCE)))
+        yield servers
+
+
+def follow(server: ServerProcess, master: ServerProcess) -> None:
+    with server.client() as client:
+        client.replicaof("127.0.0.1", master.port)
+
+
+@pytest.mark.parametrize(("count", "links_are_up"), [(2, False), (3, True)])
+def test_each_server_of_a_circle_says_so(tmp_path: Path, count: int, links_are_up: bool) -> None:
+    with several(tmp_path, count) as servers:
+        with servers[0].client() as client:
+            client.set("k", "v")
+        pairs = list(pairwise([*servers, servers[0]]))  # the last one closes the circle
+        for master, server in pairs:
+            follow(server, master)
+            if links_are_up and server is not servers[0]:
+                await_that(partial(lambda each: field(each, "master_link_status") == "up", server))
+        over = " over 1 other server" if count == 3 else ""
+        for master, server in pairs:
+            circle = f"127.0.0.1:{master.port} follows this server{over}: one server of this circle must"
+            server.await_log(circle)
+            await_that(partial(lambda each, text: text in str(field(each, "master_link_error")), server, circle))
+        with servers[0].client() as client:
+            client.replicaof("NO", "ONE")
+            client.set("k", "w")
+        for server in servers[1:]:
             with server.client() as client:
-                client.replicaof("127.0.0.1", master.port)
-        one.await_log(f"is itself a replica of 127.0.0.1:{one.port} and has no link to its master")
-        other.await_log(f"is itself a replica of 127.0.0.1:{other.port} and has no link to its master")
+                await_that(partial(lambda each: each.get("k") == "w", client))
+
+
+def test_a_former_master_counts_what_is_dropped_however_often_both_have_started_since(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with ServerProcess(tmp_path, *AT_ONCE) as old, old.client() as client:
+        client.xadd("s", {"n": 0})
+        with ServerProcess(tmp_path / "other", *AT_ONCE) as new, new.client() as other:
+            other.replicaof("127.0.0.1", old.port)
+            await_that(lambda: field(new, "master_link_status") == "up")
+            other.replicaof("NO", "ONE")
+            other.xadd("t", {"n": 0})
+        client.xadd("s", {"n": 1})
+    with ServerProcess(tmp_path, *AT_ONCE) as old, old.client() as client:  # another history
+        client.xadd("s", {"n": 2})
+    for _ in range(2):
+        with ServerProcess(tmp_path / "other", *AT_ONCE) as new, new.client() as other:
+            other.xadd("t", {"n": 1})
+    with (
+        ServerProcess(tmp_path / "other", *AT_ONCE) as new,
+        ServerProcess(tmp_path, "--replicaof", f"127.0.0.1 {new.port}") as again,
+        again.client() as client,
+    ):
+        again.await_log(f"127.0.0.1:{new.port} never got 2 effects of ours")
+        await_that(lambda: field(again, "master_link_status") == "up")
+        assert (client.xlen("s"), client.xlen("t")) == (1, 3)
+
+
+def test_a_former_master_that_started_twice_and_wrote_nothing_continues(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with ServerProcess(tmp_path / "other", *AT_ONCE) as new, new.client() as other:
+        with ServerProcess(tmp_path, *AT_ONCE) as old, old.client() as client:
+            client.xadd("s", {"n": 0})
+            other.replicaof("127.0.0.1", old.port)
+            await_that(lambda: field(new, "master_link_status") == "up" and other.xlen("s") == 1)
+            other.replicaof("NO", "ONE")
+        for _ in range(2):
+            with ServerProcess(tmp_path):
+                pass
+        other.xadd("s", {"n": 1})
+        with ServerProcess(tmp_path, "--replicaof", f"127.0.0.1 {new.port}") as again, again.client() as client:
+            await_that(lambda: client.xlen("s") == 2)
+            assert other.info("stats")["sync_full"] == 0
 
 
 def test_a_snapshot_for_which_there_is_no_room(tmp_path: Path) -> None:

@@ -86,6 +86,19 @@ class Replication:
         yield "master_repl_offset", effects.offset
         yield "second_repl_offset", left_at + 1
 
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """The run IDs of the servers above this one: its master, then the master of that, and so on."""
+        return ()
+
+    def lineage_fields(self) -> Iterator[tuple[str, object]]:
+        """Give the fields of INFO lineage, by which a replica learns where our data comes from."""
+        effects = self._engine.effects
+        places = ((effects.history, effects.offset), *effects.ancestors)
+        yield "run_id", self._engine.run_id
+        yield "masters", ",".join(self.masters)
+        yield "histories", ",".join(f"{name.decode()}:{end}" for name, end in places)
+
     # --- clients that follow this server ---------------------------------------------------------------------------
 
     @property

@@ -29,7 +29,8 @@ from headrace.engine.client import Client
 from headrace.engine.engine import Engine
 from headrace.replication.applying import CannotApply, MasterApplier
 from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
-from headrace.replication.lost_effects import branch_of, count_behind
+from headrace.replication.lineage import Lineage
+from headrace.replication.lost_effects import count_behind
 from headrace.replication.master_connection import LinkFailed, MasterConnection, shown
 from headrace.replication.master_stream import BadStream
 from headrace.storage.directory import explained
@@ -78,6 +79,8 @@ class Link:
         self.on_down: Callable[[], None] = lambda: None
         self.on_full_sync: Callable[[], None] = lambda: None  # all data is about to be replaced
         self.on_takeover: Callable[[bool], None] = lambda _: None  # whether the master agreed to become one
+        self.on_circle: Callable[[], None] = lambda: None  # the master follows us
+        self.chain: tuple[str, ...] = ()  # run IDs of the servers above us: our master, its master, …
         self.first_pause_s, self.longest_pause_s = 1.0, 30.0  # between two attempts
         self.master_client: Client | None = None
         self.error = ""  # why there is no link; empty where there is one
@@ -131,6 +134,7 @@ class Link:
             self._timer = None
         self.state = "connect"
         self.error = ""
+        self.chain = ()
         self._close()
 
     @property
@@ -235,10 +239,11 @@ class Link:
         if not greeting.startswith(_GREETINGS):
             raise LinkFailed(f"{self._master} is no Redis: it answered PING with {shown(greeting)}")
         await self._introduce_ourselves(connection)
-        self._branch = None
+        lineage = Lineage()
         if self._is_headrace:
-            connection.send([b"INFO", b"server", b"replication"])
-            self._learn(await connection.text())
+            connection.send([b"INFO", b"lineage"])
+            lineage = Lineage.read(await connection.text())
+        self._learn(lineage)
 
     async def _introduce_ourselves(self, connection: MasterConnection) -> None:
         """Say who we are; a master that does not know one of these answers an error, which is no harm."""
@@ -262,11 +267,24 @@ class Link:
             answer = await connection.line()
         self._is_headrace = answer.startswith(b"+")
 
-    def _learn(self, info: bytes) -> None:
-        """End an attempt to follow this very server; note where the master has left what we went on with."""
-        if b"run_id:" + self._engine.run_id.encode() in info:
+    def _learn(self, lineage: Lineage) -> None:
+        """End an attempt to follow ourselves, or a server that follows us; note where the master left our history."""
+        own = self._engine.run_id
+        self._branch = lineage.branch_of(self._effects)
+        self.chain = lineage.chain_for(own)
+        if self.takes_over:
+            self.chain = self.chain[:1]  # it follows us, but not for long
+        if own not in self.chain:
+            return
+        if self.chain[0] == own:
             raise LinkFailed(f"{self._master} is this server itself, which cannot follow itself")
-        self._branch = branch_of(self._effects, info)
+        self.on_circle()
+        others = len(self.chain) - 2
+        by_others = f" over {others} other server{'s' if others > 1 else ''}" if others else ""
+        raise LinkFailed(
+            f"{self._master} follows this server{by_others}: one server of this circle must become a master "
+            "(REPLICAOF NO ONE)"
+        )
 
     # --- what we get -----------------------------------------------------------------------------------------------
 
@@ -318,9 +336,8 @@ class Link:
     def _known_history(self) -> bytes:
         """Name our data as others know it: a history that we began and wrote nothing to is only a name."""
         effects = self._effects
-        if effects.ancestors and effects.ancestors[0][1] == effects.offset:
-            return effects.ancestors[0][0]
-        return effects.history
+        names = [effects.history, *(name for name, left_at in effects.ancestors if left_at == effects.offset)]
+        return names[-1]
 
     async def _reason_to_wait(self, connection: MasterConnection, answer: bytes) -> str:
         """Say why a master cannot be followed yet; one that has no master itself may follow us, which is a circle."""

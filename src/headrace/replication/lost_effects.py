@@ -1,31 +1,18 @@
 """What a former master has done and its successor has never got: counted before it is dropped.
 
     our history     ──────────────┬─────── our offset
-    the successor's               └─── it branched off here, as its INFO says
+    the successor's               └─── it branched off here, as its lineage says
 
 The successor's data replaces ours, so that what is behind the branch is lost. Our append-only files still have it.
 """
 
 from typing import Final
 
-from headrace.engine.effect_log import EffectLog
 from headrace.replication.file_backlog import FileBacklog, FileBacklogReader, NotKept
 from headrace.replication.master_stream import BadStream, MasterStream
 from headrace.storage.append_files import AppendFiles
 
 _READ: Final = 1 << 20  # bytes at once
-
-
-def branch_of(effects: EffectLog, info: bytes) -> int | None:
-    """Find the offset at which a master has left a history of ours, by its INFO; None where we did not go further."""
-    fields = dict(line.split(b":", 1) for line in info.split(b"\r\n") if b":" in line)
-    name, first = fields.get(b"master_replid2"), fields.get(b"second_repl_offset", b"")
-    if not first.isdigit():
-        return None
-    for history, left_at in ((effects.history, effects.offset), *effects.ancestors):
-        if history == name and left_at >= int(first):
-            return int(first) - 1
-    return None
 
 
 def count_behind(files: AppendFiles, offset: int) -> int | None:

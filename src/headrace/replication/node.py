@@ -64,11 +64,12 @@ class ReplicationNode(Replication):
         self._call_soon = call_soon
         self._failover = Failover(engine, followers, log, hand_over=self._hand_over, take_back=self._become_master)
         self._acks_wanted = False
-        self._history = b""  # of the effects that followers get
+        self._known: object = None  # what followers have learnt: the history of the effects, and the servers above us
         followers.on_acknowledged = self._acknowledged
         link.on_up = self._link_up
         link.on_down = self._decide_refusals
         link.on_full_sync = followers.disconnect_all
+        link.on_circle = self._let_followers_learn
         link.on_takeover = self._failover.answered
         for name in _REFUSAL_SETTINGS:
             self._config.watch(name, lambda _: self._decide_refusals())
@@ -152,7 +153,7 @@ class ReplicationNode(Replication):
         self._start_link(host, port)
 
     def _start_link(self, host: str, port: int) -> None:
-        self._history = self._engine.effects.history
+        self._known = (self._engine.effects.history, ())
         self.link.start(host, port)
         self._decide_refusals()
 
@@ -175,10 +176,15 @@ class ReplicationNode(Replication):
     def _link_up(self) -> None:
         if self.link.master_client is not None:
             self.link.master_client.is_master = True
-        if self._history != self._engine.effects.history:
-            self._history = self._engine.effects.history
-            self.followers.disconnect_all()  # they must learn its name
+        self._let_followers_learn()
         self._decide_refusals()
+
+    def _let_followers_learn(self) -> None:
+        """Let followers come again, and ask, where the history has another name now, or there are others above us."""
+        known = (self._engine.effects.history, self.link.chain)
+        if self._known != known:
+            self._known = known
+            self.followers.disconnect_all()
 
     def _decide_refusals(self) -> None:
         """Refuse what this server cannot do now."""
@@ -316,6 +322,11 @@ class ReplicationNode(Replication):
     def sync_counts(self) -> tuple[int, int, int]:
         """How often followers got a snapshot, could continue, and could not."""
         return self.followers.sync_counts
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """The run IDs of the servers above this one: its master, then the master of that, and so on."""
+        return self.link.chain
 
     def fields(self) -> Iterator[tuple[str, object]]:
         """Give the fields of INFO replication."""

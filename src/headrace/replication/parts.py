@@ -88,6 +88,8 @@ class MasterLink(Protocol):
     on_down: Callable[[], None]
     on_full_sync: Callable[[], None]
     on_takeover: Callable[[bool], None]
+    on_circle: Callable[[], None]
+    chain: tuple[str, ...]
     master_client: Client | None
 
     def start(self, host: str, port: int) -> None:

@@ -176,6 +176,10 @@ def _replication(engine: Engine) -> Fields:
     return engine.replication.fields()
 
 
+def _lineage(engine: Engine) -> Fields:
+    return engine.replication.lineage_fields()
+
+
 def _cpu(_engine: Engine) -> Fields:
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -248,6 +252,7 @@ _SECTIONS: Final = {
     "persistence": ("Persistence", _persistence),
     "stats": ("Stats", _stats),
     "replication": ("Replication", _replication),
+    "lineage": ("Lineage", _lineage),
     "cpu": ("CPU", _cpu),
     "modules": ("Modules", _modules),
     "commandstats": ("Commandstats", _commandstats),
@@ -256,14 +261,15 @@ _SECTIONS: Final = {
     "cluster": ("Cluster", _cluster),
     "keyspace": ("Keyspace", _keyspace),
 }
-_ONLY_ASKED_FOR: Final = {"commandstats", "latencystats"}
+_NOT_OF_REDIS: Final = {"lineage"}
+_ONLY_ASKED_FOR: Final = {"commandstats", "latencystats"} | _NOT_OF_REDIS
 
 
 def _asked_for(words: list[bytes]) -> list[str]:
     """Say which sections the arguments of INFO name, in the order in which they are shown."""
     asked = {word.decode("latin-1").lower() for word in words} or {"default"}
     if asked & {"all", "everything"}:
-        return list(_SECTIONS)
+        asked |= set(_SECTIONS) - _NOT_OF_REDIS
     if "default" in asked:
         asked |= set(_SECTIONS) - _ONLY_ASKED_FOR
     return [name for name in _SECTIONS if name in asked]
