@@ -18,6 +18,7 @@ OTHER_HISTORY = b"b" * 40
 
 KEPT = snapshot_of({b"kept": b"yes"})
 LARGE = snapshot_of({b"large": bytes(range(256)) * 4000})
+OF_20 = {b"repl-stream-db": b"20", b"repl-id": b"a" * 40, b"repl-offset": b"7"}
 
 
 def good(replica: ReplicaConnection) -> None:
@@ -122,6 +123,7 @@ BAD: dict[str, tuple[Script, str]] = {
     "another file": (full_sync(sized(b"GIF89a" * 10)), "expected an RDB file"),
     "a newer file": (full_sync(sized(EMPTY_RDB.replace(b"0009", b"0999"))), "expected an RDB version up to"),
     "a higher database": (full_sync(sized(snapshot_of({b"k": b"v"}, 20))), "start with --databases 21"),
+    "a higher one selected": (full_sync(sized(snapshot_of({b"k": b"v"}, aux=OF_20))), "start with --databases 21"),
     "no commands": (continue_with(b"hello\r\n"), "expected the * of a command, found b'hello"),
     "a database": (continue_with(encode([b"SELECT", b"99"])), "it selects database 99, and there are only 16"),
     "silence": (silence, "has sent nothing for 1 seconds"),

@@ -2,6 +2,7 @@
 
 import random
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.raw_client import RawClient
 from support.redis_process import RedisProcess
 from support.replication.random_writer import RandomWriter
 from support.replication.server_pair import AT_ONCE, Replica, await_offset, await_same, master, pair, start_again, stats
+from support.server_process import ServerProcess
 
 LIVES, STEPS = (20, 2000) if LONG else (2, 400)
 
@@ -152,6 +154,34 @@ def test_a_chain(tmp_path: Path) -> None:
             middle.xadd("s", {"a": "3"})
             await_same(last, middle)
             assert stats(middle) == (1, 1)
+
+
+@pytest.mark.parametrize("of_redis", [True, False])
+def test_a_snapshot_of_a_replica_tells_which_database_is_selected(tmp_path: Path, *, of_redis: bool) -> None:
+    with ExitStack() as stack:
+        server: RedisProcess | ServerProcess
+        first: RedisProcess | ServerProcess
+        if of_redis:
+            server = stack.enter_context(RedisProcess(tmp_path / "m"))
+            first = stack.enter_context(RedisProcess(tmp_path / "r1", "--replicaof", f"127.0.0.1 {server.port}"))
+        else:
+            server = stack.enter_context(master(tmp_path / "m"))
+            first = stack.enter_context(Replica(tmp_path / "r1", server.port))
+        leader, middle = stack.enter_context(server.client()), stack.enter_context(first.client())
+        leader.execute_command("CONFIG", "SET", "repl-ping-replica-period", "3600")  # a PING may select another one
+        await_offset(middle, leader)
+        writer = stack.enter_context(redis.Redis(port=server.port, db=1, protocol=2))
+        writer.xadd("s", {"a": "1"})
+        await_offset(middle, leader)
+        last = stack.enter_context(Replica(tmp_path / "r2", first.port))
+        end = stack.enter_context(last.client())
+        await_offset(end, middle)
+        writer.xadd("s", {"a": "2"})  # its master has selected the database before
+        await_same(middle, leader, of_redis=of_redis)
+        await_same(end, middle, of_redis=of_redis)
+        last.restart()
+        writer.xadd("s", {"a": "3"})
+        await_same(end, middle, of_redis=of_redis)
 
 
 def test_a_master_without_a_journal_has_followers(tmp_path: Path) -> None:

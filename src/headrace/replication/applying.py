@@ -47,7 +47,20 @@ class MasterApplier:
     def begin(self) -> None:
         """Begin behind the last unit that the effect log has; what had come of another one is dropped."""
         self._stream = MasterStream()
-        self._applier.client.db = self._engine.databases[max(self._engine.effects.selected, 0)]
+        databases = self._engine.databases
+        number = max(self._engine.effects.selected, 0)
+        self._applier.client.db = databases[number if number < len(databases) else 0]
+
+    def check_database(self) -> None:
+        """Raise where what comes is for a database that is not here."""
+        if self._engine.effects.selected >= len(self._engine.databases):
+            raise self._no_such_database(str(self._engine.effects.selected))
+
+    def _no_such_database(self, number: str) -> CannotApply:
+        return CannotApply(
+            f"it selects database {number}, and there are only {len(self._engine.databases)} here: start with more "
+            "--databases"
+        )
 
     def apply(self, chunk: bytes) -> int | None:
         """Repeat what has come; return the offset that the master wants to be acknowledged, where it asks.
@@ -79,10 +92,7 @@ class MasterApplier:
             why = "there is no such command"
         if argv[0].upper() == b"SELECT":
             self._stream.stop_before_last()
-            return CannotApply(
-                f"it selects database {argv[-1].decode('latin-1')}, and there are only {len(self._engine.databases)} "
-                "here: start with more --databases"
-            )
+            return self._no_such_database(argv[-1].decode("latin-1"))
         self._stream.refuse_last(self.database)
         self.refused += 1
         if self.refused <= _LISTED:

@@ -436,6 +436,7 @@ class Link:
                 raise LinkFailed(f"{self._master} ended the connection")
 
     def _begin_stream(self, connection: MasterConnection) -> None:
+        self._applier.check_database()
         self._applier.begin()
         self._unsynced.clear()
         self._synced = min(self._synced, self._effects.offset)  # the data of before may have been further

@@ -21,7 +21,7 @@ from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.storage.child import Report
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
-from headrace.storage.loading import Loaded, Loader
+from headrace.storage.loading import Loaded, Loader, Place
 from headrace.storage.log import Log
 
 
@@ -31,17 +31,22 @@ def examine(disk: Disk, path: Path, databases: int, report: Report = lambda _: N
     try:
         source = disk.read(path)
         verify_checksum(source)
-        for record in RdbFileReader(source, verify=False):
+        reader = RdbFileReader(source, verify=False)
+        for record in reader:
             if isinstance(record, LoadedKey):
                 keys += 1
-                if record.db >= databases:
-                    raise CannotRecover(
-                        f"it has keys in database {record.db}, and there are only {databases} here: start with "
-                        f"--databases {record.db + 1}"
-                    )
+                _check_database("it has keys in", record.db, databases)
+        _check_database("what comes behind it is for", Place.said_by(reader.aux).database, databases)
     except CorruptPayload as error:
         raise CannotRecover(f"it is damaged: {error}") from None
     report(keys)
+
+
+def _check_database(what: str, number: int, databases: int) -> None:
+    if number >= databases:
+        raise CannotRecover(
+            f"{what} database {number}, and there are only {databases} here: start with --databases {number + 1}"
+        )
 
 
 def load_adopted(engine: Engine, disk: Disk, path: Path, log: Log) -> Generator[Progress, None, Loaded]:
@@ -55,6 +60,7 @@ def load_adopted(engine: Engine, disk: Disk, path: Path, log: Log) -> Generator[
     loader.total = len(source)
     _drop_data(engine)
     yield from loader.load_snapshot(path, source, advice="", is_base=True)
+    loaded.database = loader.place.database
     yield Progress(loader.total, loader.total)
     engine.end_loading()
     _wake_readers(engine)

@@ -65,6 +65,7 @@ class Loaded:
     skipped: list[Skipped] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     is_repaired: bool = False  # one of the files was, so that the data is that of no history
+    database: int = -1  # of a snapshot that a master sent: the one that is selected where its stream goes on
 
 
 @dataclass

@@ -228,11 +228,13 @@ class Store(Persistence):
             else:
                 place_snapshot(self._disk, path, self.directory.dump)
                 path = self.directory.dump
-        self.engine.effects.begin_at(offset, history)
+        effects = self.engine.effects
+        effects.begin_at(offset, history)
         self._disk_error = ""
         self._refuse_or_allow()
         self._synced()  # clients that wait for the disk wait for effects that are gone
         loaded = yield from load_adopted(self.engine, self._disk, path, self.log)
+        effects.begin_at(offset, effects.history, database=loaded.database)
         self.saving.note_save()
         if any(skipped.kind == LIBRARY for skipped in loaded.skipped):
             self.rewriting.scheduled = self.appends  # a start would refuse the file: soon there is one without it

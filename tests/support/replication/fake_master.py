@@ -16,10 +16,12 @@ EMPTY_RDB = b"REDIS0009\xff\0\0\0\0\0\0\0\0"
 OK = b"+OK\r\n"
 
 
-def snapshot_of(values: dict[bytes, Value], database: int = 0) -> bytes:
+def snapshot_of(values: dict[bytes, Value], database: int = 0, aux: dict[bytes, bytes] | None = None) -> bytes:
     """An RDB file with some values."""
     blocks: list[bytes] = []
-    writer = RdbFileWriter(lambda block: blocks.append(bytes(block)), compress=False, compatibility="7.0", aux={})
+    writer = RdbFileWriter(
+        lambda block: blocks.append(bytes(block)), compress=False, compatibility="7.0", aux=aux or {}
+    )
     writer.begin()
     writer.select(database, len(values), 0)
     writer.keys(values, {}, lambda _: None)
