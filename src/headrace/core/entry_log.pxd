@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint64_t
 
+from headrace.core.cold cimport ColdPart
 from headrace.core.memory cimport Span, byte_t
 from headrace.core.node cimport NodeCursor
 from headrace.core.node_store cimport NodeStore, NodeWalk
@@ -22,6 +23,7 @@ cdef class EntryLog(NodeStore):
     cdef uint64_t entries_added         # entries ever added
 
     cdef int append(self, ID id, const Span *pairs, size_t fields) except -1
+    cdef int find_cold_tail(self) except -1
     cdef int begin_node(self, ID id, const Span *pairs, size_t fields) except -1
     cdef int grow_tail(self, size_t needed) except -1
     cdef int count_up(self) except -1
@@ -38,8 +40,9 @@ cdef class EntryLog(NodeStore):
     cdef int mark_deleted(self, NodeCursor *cursor) except -1
     cdef int set_counters(self, byte_t **lp, ID master, int64_t live, int64_t dead) except -1
     cdef int cut_tombstones(self) except -1
-    # Nodes that a trim takes from the front, with how many entries alive they hold.
+    # Nodes and parts that a trim takes from the front, with how many entries alive they hold.
     cdef int drop_node(self, ID master, uint64_t live) except -1
+    cdef int drop_part(self, ID first, uint64_t live) except -1
     cdef int drop_front(self, uint64_t count, uint64_t live, size_t size) except -1
     # A node that a trim changes: stand before its first entry, mark entries deleted, then say how many were alive.
     cdef int open_to_change(self, NodeWalk walk, NodeCursor *cursor) except -1
@@ -47,6 +50,7 @@ cdef class EntryLog(NodeStore):
     cdef int set_last_id(self, ID last) except -1
     cdef int find_first_id(self) except -1
 
+    cdef int adopt_part(self, ColdPart part) except -1
     cdef int adopt_node(self, ID master, bytes data) except -1
     cdef EntryLog copy(self)
     cdef size_t memory(self) noexcept

@@ -18,8 +18,11 @@ cimport cython
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
-from headrace.core.errors import CorruptListpack, CorruptStream, EntryTooLarge, StreamExhausted, StreamIDTooSmall
+from headrace.core.errors import (
+    ColdReadError, CorruptListpack, CorruptStream, EntryTooLarge, StreamExhausted, StreamIDTooSmall,
+)
 
+from headrace.core.cold cimport ColdPart
 from headrace.core.listpack cimport (
     LP_DECIMAL_MAX, LP_END, LP_HEADER, LP_INTEGER_MAX, LP_LIMIT, after, before, modernise, read_integer,
     replace_integer, set_total_bytes, take_from_count, text_of, total_bytes, well_formed,
@@ -29,7 +32,7 @@ from headrace.core.node cimport (
     ENTRY_DELETED, NodeFacts, dead_count, live_count, next_entry, next_field, node_well_formed,
     open_node, open_node_at_end, previous_entry, room_for_entry, walk_fields, write_entry, write_master,
 )
-from headrace.core.node_store cimport last_of_node, walk_nodes
+from headrace.core.node_store cimport PART_BYTES, last_of_node, walk_nodes
 from headrace.core.stream_id cimport is_zero, less, make_id, max_id, same, step_down, step_up, wrap_id
 
 cdef enum:
@@ -78,6 +81,8 @@ cdef class EntryLog(NodeStore):
         if needed > <size_t>LP_LIMIT * 2:
             raise EntryTooLarge(f"an entry of {fields} fields does not fit in a listpack")
 
+        if self.tail_node == NULL and self.item_count():
+            self.find_cold_tail()
         if self.tail_node == NULL or total_bytes(self.tail_node) + raw >= self.limits.byte_limit():
             self.begin_node(id, pairs, fields)
         else:
@@ -96,6 +101,14 @@ cdef class EntryLog(NodeStore):
             self.entries_added += 1
         self.last_id = id
         self.version += 1
+        return 0
+
+    cdef int find_cold_tail(self) except -1:
+        """Append to the last node though it is cold; where it cannot be read, a new one follows it."""
+        try:
+            self.thaw_tail()
+        except ColdReadError:
+            pass
         return 0
 
     cdef int begin_node(self, ID id, const Span *pairs, size_t fields) except -1:
@@ -162,12 +175,13 @@ cdef class EntryLog(NodeStore):
         cdef NodeCursor node
         if self.length == 0:
             return 0
-        # Nearly always the physically last entry.
-        open_node_at_end(&node, self.tail_node, self.tail_master, self.tail_node + total_bytes(self.tail_node) - 1)
-        previous_entry(&node)
-        if not node.deleted:
-            id[0] = node.id
-            return 1
+        if self.tail_node != NULL:
+            # Nearly always the physically last entry.
+            open_node_at_end(&node, self.tail_node, self.tail_master, self.tail_node + total_bytes(self.tail_node) - 1)
+            previous_entry(&node)
+            if not node.deleted:
+                id[0] = node.id
+                return 1
         cursor = open_cursor(self, make_id(0, 0), max_id(), True)
         cursor.next()
         id[0] = cursor.position
@@ -234,6 +248,8 @@ cdef class EntryLog(NodeStore):
         if live == 1:
             self.free_node(cursor.master)
         else:
+            if self.cold_parts:
+                lp = self.thaw_node(cursor.master)
             grew = total_bytes(lp)
             self.set_counters(&lp, cursor.master, live - 1, dead_count(lp) + 1)
             grew = total_bytes(lp) - grew
@@ -260,7 +276,7 @@ cdef class EntryLog(NodeStore):
 
     cdef int open_to_change(self, NodeWalk walk, NodeCursor *cursor) except -1:
         """Make room for any counters first, so that `settle_deletions` cannot fail, whatever part of the node dies."""
-        cdef byte_t *lp = walk.get()
+        cdef byte_t *lp = walk.get() if walk.part is None else self.thaw_node(walk.master)
         cdef bint is_tail = lp == self.tail_node
         if (live_count(lp) + dead_count(lp) >= 128
                 and total_bytes(lp) + LP_INTEGER_MAX > block_size(lp)):
@@ -313,6 +329,11 @@ cdef class EntryLog(NodeStore):
         self.length -= live
         return 0
 
+    cdef int drop_part(self, ID first, uint64_t live) except -1:
+        self.free_part(first)
+        self.length -= live
+        return 0
+
     cdef int drop_front(self, uint64_t count, uint64_t live, size_t size) except -1:
         self.detach_front(count, size)
         self.length -= live
@@ -324,6 +345,8 @@ cdef class EntryLog(NodeStore):
         A tombstone with a greater ID is taken out of the tail: where entries lie in nodes decides nothing, and in one
         node no search would find an entry behind a greater ID.
         """
+        if less(last, self.last_id):
+            self.thaw_tail()
         if self.tail_node != NULL and less(last, last_of_node(self.tail_node, self.tail_master)):
             self.cut_tombstones()
         self.last_id = last
@@ -373,12 +396,25 @@ cdef class EntryLog(NodeStore):
         self.version += 1
         return 0
 
+    cdef int adopt_part(self, ColdPart part) except -1:
+        """Add a part behind the last node, without reading it."""
+        if not less(self.last_id, part.first):
+            raise CorruptStream(f"the run of {wrap_id(part.first)} does not follow the node before it")
+        self.add_part(part)
+        self.find_tail()
+        self.length += part.live
+        self.last_id = part.last
+        return 0
+
     cdef EntryLog copy(self):
         """Another log with the same bytes."""
         cdef EntryLog twin = EntryLog(self.limits)
         cdef NodeWalk walk = walk_nodes(self)
-        while walk.next_node():
-            twin.add_copy(walk.master, walk.get(), walk.size())
+        while walk.next_item():
+            if walk.whole:
+                twin.add_part(walk.part.twin())
+            else:
+                twin.add_copy(walk.master, walk.get(), walk.size())
         twin.find_tail()
         twin.length = self.length
         twin.first_id = self.first_id
@@ -388,7 +424,7 @@ cdef class EntryLog(NodeStore):
         return twin
 
     cdef size_t memory(self) noexcept:
-        return self.stored_bytes + self.node_tree.allocated
+        return self.stored_bytes + self.node_tree.allocated + self.cold_parts * PART_BYTES
 
 
 @cython.final
@@ -445,6 +481,8 @@ cdef class EntryCursor(NodeWalk):
 
     cdef int enter(self) except -1:
         """Open the node where the range begins."""
+        if self.store.cold_parts and not self.backwards:
+            return self.seek_range(self.start) and self.enter_node()    # reads no node that ends before the range
         if not self.seek_floor(self.end if self.backwards else self.start):
             if self.backwards or not self.seek_first():
                 return 0

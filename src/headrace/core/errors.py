@@ -47,3 +47,7 @@ class GroupExists(HeadraceError, KeyError):
 
 class InvalidStreamState(HeadraceError, ValueError):
     """The last ID or counters asked for contradict what the stream holds."""
+
+
+class ColdReadError(HeadraceError):
+    """Entries that are on disk cannot be read: the disk refuses, or the file is damaged."""

@@ -47,12 +47,17 @@ ctypedef struct Run:
 
 
 cdef size_t measure_runs(NodeWalk nodes, ID end, Run *runs, size_t room) except? 0:
-    """Measure the nodes up to `end` in runs of equally many: each time there is no room, twice as many a run."""
+    """Measure the nodes up to `end` in runs of equally many: each time there is no room, twice as many a run.
+
+    A cold part inside the range counts as one node.
+    """
     cdef size_t count = 0, i
     cdef uint64_t stride = 1, in_run = 0
-    while nodes.next_node():
+    while nodes.next_item():
         if less(end, nodes.master):
             break
+        if nodes.whole and less(end, nodes.last_stored()):
+            nodes.enter_part()
         if in_run == 0:
             if count == room:
                 count = room // 2

@@ -431,16 +431,25 @@ cdef class Stream:
         cdef uint64_t live
         cdef bint whole
         cdef ID end = make_id(0, 0)
-        if record is None and log.node_count() > MANY_NODES:
+        if record is None and log.item_count() > MANY_NODES:
             removed = self.trim_front(goal, references, &end)
         nodes = walk_nodes(log)
         try:
             while True:
                 if goal.by_length and log.length <= goal.length:
                     break
-                if not nodes.next_node():
+                if not nodes.next_item():
                     end = max_id() if goal.by_length else goal.min_id
                     break
+                if nodes.whole:
+                    if record is None and self.may_go(nodes, goal, references, removed):
+                        end = nodes.last_stored()
+                        step_up(&end)
+                        live = nodes.live()
+                        log.drop_part(nodes.master, live)
+                        removed += live
+                        continue
+                    nodes.enter_part()
                 live = nodes.live()
                 if goal.limit and removed + live > goal.limit:
                     end = nodes.master
@@ -472,6 +481,18 @@ cdef class Stream:
             reached[0] = end
         return removed
 
+    cdef bint may_go(self, NodeWalk part, const TrimGoal *goal, References references, uint64_t removed) noexcept:
+        """Whether a trim takes all entries of a part, so that nobody need look at them."""
+        cdef uint64_t live = part.live()
+        if goal.limit and removed + live > goal.limit:
+            return False
+        if goal.by_length:
+            if self.log.length < goal.length + live:
+                return False
+        elif not less(part.last_stored(), goal.min_id):
+            return False
+        return goal.policy == KEEPREF or not references.concern(part.master, part.last_stored(), goal.policy)
+
     cdef uint64_t trim_front(self, const TrimGoal *goal, References references, ID *end) except? 0:
         """Drop at once all nodes that go whole, where they are many and far more than what stay; else none.
 
@@ -485,7 +506,7 @@ cdef class Stream:
         cdef uint64_t live
         cdef ID last
         cdef ID behind = make_id(0, 0)
-        while nodes.next_node():
+        while nodes.next_item():
             live = nodes.live()
             if goal.by_length and log.length - removed < goal.length + live:
                 break
@@ -501,7 +522,7 @@ cdef class Stream:
             count += 1
             removed += live
             size += nodes.stored()
-        if count <= MANY_NODES or count < 4 * (log.node_count() - count):     # with 2 in 5 left, both take as long
+        if count <= MANY_NODES or count < 4 * (log.item_count() - count):     # with 2 in 5 left, both take as long
             return 0
         log.drop_front(count, removed, size)
         end[0] = behind
