@@ -1,7 +1,7 @@
 """The disk: all that storage ever does to files, one method each.
 
-    contents      read, write, append, place, truncate, sync     of an open file, by its number
-    names         open, create, rename, unlink, make_directory   durable only after sync_directory
+    contents      read, read_at, write, append, place, truncate, sync   of an open file, by its number
+    names         open, create, rename, unlink, make_directory          durable only after sync_directory
     looking       exists, is_directory, size, list
 
 Nothing else in storage touches a file, so that a test that replaces the disk sees every operation in its order, can
@@ -63,6 +63,10 @@ class Disk:
     def read_next(self, file: int, size: int) -> bytes:
         """Read at most so many bytes behind those that were read; none at the end."""
         return os.read(file, size)
+
+    def read_at(self, file: int, size: int, offset: int) -> bytes:
+        """Read at most so many bytes at a place; fewer at the end. In any thread."""
+        return os.pread(file, size, offset)
 
     def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         """Write at the end as much as the system takes; return how much that is."""

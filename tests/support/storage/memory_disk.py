@@ -29,6 +29,12 @@ class MemoryDisk(Disk):
         self._open[file] = self._find(path)
         return file
 
+    def open_to_read(self, path: Path) -> int:
+        return self.open(path)
+
+    def read_at(self, file: int, size: int, offset: int) -> bytes:
+        return bytes(self._open[file][offset : offset + size])
+
     def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         self._open[file] += data
         return len(data)

@@ -295,6 +295,12 @@ class SimulatedDisk(Disk):
         self._read[file] = begin + len(piece)
         return piece
 
+    def read_at(self, file: int, size: int, offset: int) -> bytes:
+        if self._ended:
+            raise ProcessEnded
+        _, opened = self._open[file]
+        return bytes(opened.content[offset : offset + size])
+
     def write(self, file: int, data: bytes | bytearray | memoryview) -> int:
         path, opened = self._open[file]
         self._note(f"write {len(data)} bytes at {len(opened.content)} to {path.name}")

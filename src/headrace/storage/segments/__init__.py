@@ -1,0 +1,1 @@
+"""History on disk: the segments of a data directory."""
