@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.storage.disk import Disk
 from headrace.storage.errors import BadManifest
-from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse, publish
+from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse, publish, segment_files
 
 NAME = "appendonly.aof"
 
@@ -33,6 +33,7 @@ manifests = st.builds(
     st.lists(files(Kind.INCREMENT), max_size=4, unique_by=lambda file: file.sequence).map(
         lambda found: tuple(sorted(found, key=lambda file: file.sequence))
     ),
+    st.frozensets(st.integers(1, 10**10 - 1), max_size=3).map(segment_files),
 ).filter(lambda manifest: bool(manifest.files))
 
 
@@ -112,7 +113,9 @@ def test_a_manifest_of_redis_is_read() -> None:
         (b"file a seq 1 type b startoffset x\n", 1, "'x' is no startoffset: it is a number from 0 on"),
         (b"file a seq 1 type b FILE a\n", 1, "it has a key twice"),
         (b"file a seq 1 type b\n#crc64 0\n", 2, "the checksum is not that of the lines before it"),
-        (b"file a seq 1 type x\n", 1, "'x' is no type of file: it is b, h or i"),
+        (b"file a seq 1 type x\n", 1, "'x' is no type of file: it is b, h, i or s"),
+        (b"file 0000000001.seg seq 2 type s\n", 1, "0000000001.seg is not the name of segment 2"),
+        (b"file 1.seg seq 1 type s\n", 1, "1.seg is not the name of segment 1"),
         (b"file a seq 1 type b\nfile c seq 2 type b\n", 2, "there is a second base, c, after a"),
         (
             b"file a seq 2 type i\n#\nfile c seq 2 type i\n",
@@ -148,6 +151,16 @@ def test_names_follow_each_other_through_rewrites() -> None:
     assert Manifest(history=manifest.history).next_base(NAME).sequence == 2
     assert Manifest(history=manifest.history).next_increment(NAME).sequence == 2
     assert manifest.with_history(()).history == ()
+
+
+def test_the_segments_of_a_manifest_are_those_of_its_base() -> None:
+    first = Manifest().with_base(ManifestFile("a.1.base.rdb", 1, Kind.BASE), segments=(3, 1))
+    assert first.segment_numbers == {1, 3}
+    assert b"file 0000000001.seg seq 1 type s\nfile 0000000003.seg seq 3 type s\n" in first.text()
+    going_on = first.with_increment(first.next_increment("a")).with_history(())
+    assert parse(going_on.text()).segment_numbers == {1, 3}
+    second = going_on.with_base(going_on.next_base("a"), segments=(3,))
+    assert second.segment_numbers == {3}
 
 
 def test_where_an_increment_ended_is_forgotten_when_it_is_written_to_again() -> None:

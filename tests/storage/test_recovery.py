@@ -12,7 +12,6 @@ from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover, StorageError
 from headrace.storage.loading import load_snapshot
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
-from headrace.storage.recovery import recover
 from support.storage.data_sets import (
     BASE,
     BASE_NAME,
@@ -29,6 +28,7 @@ from support.storage.data_sets import (
     manifest_text,
     new_engine,
     read_files,
+    recovery,
     replayed,
     settings,
     small_directory,
@@ -300,7 +300,7 @@ def test_what_the_disk_refuses_is_one_sentence(tmp_path: Path) -> None:
     write_files(tmp_path, small_directory())
     config = settings()
     with pytest.raises(StorageError, match=r"^Headrace cannot load the data in .*: Input/output error\.$"):
-        list(recover(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, Log()))
+        list(recovery(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, Log()))
 
 
 # --- the end of the last file --------------------------------------------------------------------------------------
@@ -542,7 +542,7 @@ def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
     for allowed in range(6):
         path = with_increment(tmp_path / str(allowed), half)
         config = settings()
-        run = recover(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, Log())
+        run = recovery(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, Log())
         if allowed < 5:
             with pytest.raises(Crash):
                 list(run)

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.cold import ColdCache
 from headrace.storage import disk as disk_module
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.journal import Journal
+from headrace.storage.segments.segment_set import SegmentSet
 from support.patience import PATIENCE_S
 
 LARGE = 1 << 20
@@ -80,7 +82,11 @@ def test_no_sync_at_the_end_of_a_rewrite_waits_for_the_space(tmp_path: Path, mon
 
     monkeypatch.setattr(disk_module, "_close_beside", close)
     disk = SyncsNoted()
-    files = AppendFiles(DataDirectory(disk, tmp_path), Journal(disk, background=False))
+    files = AppendFiles(
+        DataDirectory(disk, tmp_path),
+        Journal(disk, background=False),
+        SegmentSet(disk, tmp_path / "segments", ColdCache(0)),
+    )
     old = files.start_anew(write_large)
     files.open_increment()
     write_large(files.temporary_base)

@@ -38,6 +38,9 @@ DATABASE_FIELD: Final = b"repl-stream-db"
 ANCESTORS_FIELD: Final = b"headrace-ancestors"
 """The auxiliary field with the histories that led there: names and offsets; see engine.effect_log."""
 
+SEGMENTS_FIELD: Final = b"headrace-segments"
+"""The auxiliary field with the numbers of the segments that the values of a file may refer to."""
+
 _VALKEY_MAGIC: Final = b"VALKEY"
 
 

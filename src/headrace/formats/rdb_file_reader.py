@@ -235,6 +235,18 @@ class RdbFileReader:
             )
 
 
+def leading_fields(source: bytes | bytearray | memoryview) -> dict[bytes, bytes]:
+    """Read the auxiliary fields at the front of a file, and nothing else of it."""
+    read_version(source)
+    reader = RdbReader(source, HEADER_SIZE)
+    fields: dict[bytes, bytes] = {}
+    while reader.remaining and reader.source[reader.position] == Opcode.AUX:
+        reader.byte()
+        name, value = reader.strings(2)
+        fields[name] = value
+    return fields
+
+
 class _ConcurrentChecksum:
     """The checksum of a large file, computed by a thread while its values are read.
 

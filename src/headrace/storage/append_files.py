@@ -6,10 +6,11 @@
                           history is removed                       manifest: base 2, incr 2
 
 At every step the files that the manifest names make the data, so a crash at any of them loses nothing. A step that the
-disk refuses leaves the manifest as it was.
+disk refuses leaves the manifest as it was. The segments that a base refers to are pinned before a manifest names them,
+and those of the manifest before it until the new one is on disk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from errno import EIO
@@ -19,15 +20,17 @@ from headrace.storage.directory import DataDirectory
 from headrace.storage.errors import BadManifest
 from headrace.storage.journal import Journal
 from headrace.storage.manifest import Manifest, ManifestFile, parse, publish
+from headrace.storage.segments.segment_set import BASE, SegmentSet
 from headrace.storage.snapshot import temporary_name
 
 
 class AppendFiles:
     """The files of a data directory that effects are written to."""
 
-    def __init__(self, directory: DataDirectory, journal: Journal) -> None:
+    def __init__(self, directory: DataDirectory, journal: Journal, segments: SegmentSet) -> None:
         self.directory = directory
         self.journal = journal
+        self.segments = segments
         self.manifest = Manifest()
         self.bytes_for_followers: Callable[[], int] = lambda: 0  # of increments that are history
         self.earlier_size = 0  # bytes in the base and the increments before the one that is written
@@ -51,11 +54,14 @@ class AppendFiles:
 
     # --- beginning and end -----------------------------------------------------------------------------------------
 
-    def start_anew(self, write_base: Callable[[Path], None]) -> Path:
-        """Begin with a base, whatever files there were before: those become history. Return where the base is."""
+    def start_anew(self, write_base: Callable[[Path], None], segments: Collection[int] = ()) -> Path:
+        """Begin with a base, whatever files there were before: those become history. Return where the base is.
+
+        It refers to `segments`, as with all other bases here.
+        """
         self.make_directory()
         write_base(self.temporary_base)
-        return self.adopt_base(follow=True)
+        return self.adopt_base(segments, follow=True)
 
     def make_directory(self) -> None:
         """Make the directory of the files, which is there unless none was ever written."""
@@ -65,6 +71,7 @@ class AppendFiles:
     def resume(self, manifest: Manifest) -> None:
         """Write behind the last increment of a manifest that was loaded, or open the first."""
         self.manifest = manifest
+        self.segments.pin(BASE, manifest.segment_numbers)
         if manifest.increments:
             last = self.directory.located(manifest.increments[-1])
             file = self._disk.open(last)
@@ -93,7 +100,7 @@ class AppendFiles:
         self.journal.cut_unused()  # the room that this frees may be what the disk needs
         self._begin_behind(self.manifest)
 
-    def adopt_base(self, *, follow: bool = False) -> Path:
+    def adopt_base(self, segments: Collection[int] = (), *, follow: bool = False) -> Path:
         """Let what was written to `temporary_base` be the base, behind which the last increment goes on.
 
         With `follow`, behind a new one: what was written before the base must not be repeated. Return where it is.
@@ -101,21 +108,21 @@ class AppendFiles:
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
         if follow:
-            self._begin_behind(self.manifest.with_base(base, kept=0), base)
+            self._begin_behind(self.manifest.with_base(base, 0, segments), base)
         else:
-            self._publish(self.manifest.with_base(base), base)
+            self._publish(self.manifest.with_base(base, 1, segments), base)
             self._measure()
         self._remove_history(0 if follow else self.bytes_for_followers())
         return self.directory.located(base)
 
-    def adopt_lone_base(self) -> None:
+    def adopt_lone_base(self, segments: Collection[int] = ()) -> None:
         """Let what was written to `temporary_base` be the whole data: nothing is appended.
 
         An empty increment goes with it, by whose number a start knows that all older ones do not count any more.
         """
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
-        self._disk.close(self._publish_with_increment(self.manifest.with_base(base, kept=0), base))
+        self._disk.close(self._publish_with_increment(self.manifest.with_base(base, 0, segments), base))
         self._remove_history()
 
     def _begin_behind(self, manifest: Manifest, *new: ManifestFile) -> None:
@@ -145,12 +152,14 @@ class AppendFiles:
         return file
 
     def _publish(self, manifest: Manifest, *new: ManifestFile) -> None:
+        self.segments.pin(BASE, self.segments.pinned_by(BASE) | manifest.segment_numbers)
         try:
             publish(self._disk, self.directory.manifest, manifest)
         except OSError:
             self._withdraw(new)
             raise
         self.manifest = manifest
+        self.segments.pin(BASE, manifest.segment_numbers)
 
     def _withdraw(self, new: tuple[ManifestFile, ...]) -> None:
         """Remove files that were to be in a manifest which the disk refused.

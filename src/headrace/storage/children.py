@@ -1,6 +1,7 @@
 """The one child that works on the data at a time: a snapshot, a rewrite, or a snapshot for clients.
 
-A child may cost as much memory as is changed while it works, so a second is not started beside it.
+A child may cost as much memory as is changed while it works, so a second is not started beside it. It sees the data of
+the moment when it began, so that the segments which that refers to stay until it has ended.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.storage.child import Job, Outcome, Work
+from headrace.storage.segments.segment_set import CHILD, SegmentSet
 
 
 class Task(Enum):
@@ -38,8 +40,9 @@ class TaskHistory:
 class Children:
     """See the module."""
 
-    def __init__(self, spawn: Callable[[Work], Job]) -> None:
+    def __init__(self, spawn: Callable[[Work], Job], segments: SegmentSet) -> None:
         self._spawn = spawn
+        self.segments = segments
         self.task: Task | None = None  # of the child that works
         self.job: Job | None = None
         self.forks = 0
@@ -53,7 +56,12 @@ class Children:
 
     def start(self, task: Task, work: Work, finished: Callable[[Outcome], None]) -> None:
         """Let a child work; `finished` is called with its outcome. Raises OSError where there can be no child."""
-        self.job = self._spawn(work)
+        self.segments.pin(CHILD, self.segments.in_use())
+        try:
+            self.job = self._spawn(work)
+        except OSError:
+            self.segments.unpin(CHILD)
+            raise
         self.forks += 1
         self.latest_fork_us = round(self.job.fork_seconds * 1_000_000)
         self.task = task
@@ -63,6 +71,7 @@ class Children:
         """Take over what the child has finished."""
         if self.job is not None and (outcome := self.job.poll()) is not None:
             self.job = self.task = None
+            self.segments.unpin(CHILD)
             self._finished(outcome)
 
     def kill(self, *tasks: Task) -> None:
@@ -70,6 +79,7 @@ class Children:
         if self.job is not None and self.task in tasks:
             self.job.kill()
             self.job = self.task = None
+            self.segments.unpin(CHILD)
 
     def seconds(self, task: Task) -> int:
         """How long the child has worked on a task; -1 where none does."""

@@ -22,14 +22,17 @@ from typing import Final
 
 from headrace.engine.persistence import Progress
 from headrace.formats.aof import AofReader
+from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import MAGIC
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import BadManifest, CannotRecover, FilesUnknown
 from headrace.storage.loading import Loader
 from headrace.storage.log import Log
-from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, Manifest, ManifestFile, parse
+from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, Manifest, ManifestFile, parse, segment_files
 from headrace.storage.manifest_repair import left_out
+from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.segment_set import BASE, SNAPSHOT
 from headrace.storage.tail import Tail
 
 # How a manifest is called, and a base that may not have one yet; the first part is `appendfilename`.
@@ -146,7 +149,36 @@ def _manifest_of(directory: DataDirectory, files: list[ManifestFile], advice: st
             f"{directory.manifest.name} that says which of them count. {advice}",
             "there are append-only files, but it is missing",
         )
-    return Manifest(bases[0], (), tuple(increments))
+    segments = _named_by(directory.disk, directory.located(bases[0]), advice)
+    return Manifest(bases[0], (), tuple(increments), segment_files(segments))
+
+
+def _named_by(disk: Disk, path: Path, advice: str) -> frozenset[int]:
+    try:
+        return named_by(disk, path)
+    except CorruptPayload as error:
+        raise CannotRecover(f"The snapshot {path} is damaged: {error}. {advice}") from None
+
+
+def find_segments(directory: DataDirectory, found: DataFiles, advice: str) -> dict[str, frozenset[int]] | None:
+    """Find out which segments the base and the snapshot refer to, whether they are loaded or not; None: nobody knows.
+
+    Raises CannotRecover where the file that is to be loaded does not say it.
+    """
+    disk = directory.disk
+    named = {BASE: frozenset[int](), SNAPSHOT: frozenset[int]()}
+    if found.source is Source.SNAPSHOT:
+        named[SNAPSHOT] = _named_by(disk, directory.dump, advice)
+    elif found.manifest is not None and found.paths:
+        named[BASE] = found.manifest.segment_numbers | _named_by(disk, found.paths[0], advice)
+    try:
+        if found.manifest is None and disk.exists(directory.manifest):
+            named[BASE] = parse(disk.read(directory.manifest)).segment_numbers
+        if found.source is not Source.SNAPSHOT and disk.exists(directory.dump):
+            named[SNAPSHOT] = named_by(disk, directory.dump)
+    except (BadManifest, CorruptPayload):
+        return None
+    return named
 
 
 def _named_files(directory: DataDirectory, manifest: Manifest, *, is_published: bool) -> DataFiles:

@@ -4,6 +4,7 @@
       .headrace.lock                     held by the process that works here, with its number in it
       dump.rdb                           dbfilename: the last snapshot
       appendonly.aof                     an append-only file of Redis before 7, which is moved below
+      segments/0000000001.seg            nodes of streams that a snapshot or base refers to: see segments.segment_set
       appendonlydir/                     appenddirname
         appendonly.aof.manifest          appendfilename and a suffix: which of the others count
         appendonly.aof.1.base.rdb
@@ -25,6 +26,7 @@ from headrace.engine.configuration.config import Config
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse, StorageError
 from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, ManifestFile
+from headrace.storage.segments.names import DIRECTORY
 
 LOCK: Final = ".headrace.lock"
 
@@ -67,13 +69,18 @@ class DataDirectory:
         return self.append_directory / f"{self.append_file}{SUFFIX}"
 
     @property
+    def segments(self) -> Path:
+        """Where the segments are."""
+        return self.path / DIRECTORY
+
+    @property
     def single_append_file(self) -> Path:
         """Where Redis before 7 had its append-only file."""
         return self.path / self.append_file
 
     def located(self, file: ManifestFile) -> Path:
         """Where a file of the manifest is."""
-        return self.append_directory / file.name
+        return (self.segments if file.kind is Kind.SEGMENT else self.append_directory) / file.name
 
     def append_files(self) -> list[ManifestFile]:
         """List the bases and increments that are there by their names, in order, whatever the manifest says."""

@@ -1,12 +1,15 @@
 """The manifest: which append-only files make the data, in which order.
 
     file appendonly.aof.2.base.rdb seq 2 type b         the base: everything up to some moment
+    file 0000000001.seg seq 1 type s                    segments: nodes of streams that the base refers to; in
+                                                        `segments` beside the directory of the others
     file appendonly.aof.1.incr.aof seq 1 type h         history: not needed any more, to be removed
     file appendonly.aof.2.incr.aof seq 2 type i         increments: what came after the base, in order
     file appendonly.aof.3.incr.aof seq 3 type i startoffset 5120 endoffset 9000
     #crc64 0f1e2d3c4b5a6978                             of all before it; ours, and a comment to Redis
 
-Redis's format. A line is at most 1024 bytes with its line feed, words may be quoted, keys are in any case and those
+Redis's format, but for the lines of segments: a base that refers to them is not for Redis, which refuses it by these
+lines already. A line is at most 1024 bytes with its line feed, words may be quoted, keys are in any case and those
 that nobody knows are ignored; lines that begin with # are comments. At most one base; the sequence numbers of
 increments rise. One letter makes a file history that is to be removed, so ours end with a checksum, which is compared
 where there is one.
@@ -17,6 +20,7 @@ After a crash there is the one or the other, and perhaps a temporary file that i
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -27,6 +31,7 @@ from headrace.formats.crc64 import crc64
 from headrace.protocol.inline import split_words
 from headrace.storage.disk import Disk
 from headrace.storage.errors import BadManifest
+from headrace.storage.segments.names import segment_name, segment_number
 
 LONGEST_LINE: Final = 1024
 SUFFIX: Final = ".manifest"
@@ -43,11 +48,15 @@ class Kind(Enum):
     BASE = "b"
     HISTORY = "h"
     INCREMENT = "i"
+    SEGMENT = "s"
 
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """One line: a file in the directory of the manifest. The offsets are of the replication stream, where noted."""
+    """One line: a file in the directory of the manifest, or a segment.
+
+    The offsets are of the replication stream, where noted.
+    """
 
     name: str
     sequence: int
@@ -73,6 +82,12 @@ class Manifest:
     base: ManifestFile | None = None
     history: tuple[ManifestFile, ...] = ()
     increments: tuple[ManifestFile, ...] = ()
+    segments: tuple[ManifestFile, ...] = ()
+
+    @property
+    def segment_numbers(self) -> frozenset[int]:
+        """The numbers of the segments that the base refers to."""
+        return frozenset(each.sequence for each in self.segments)
 
     @property
     def loaded(self) -> tuple[ManifestFile, ...]:
@@ -82,7 +97,7 @@ class Manifest:
     @property
     def files(self) -> tuple[ManifestFile, ...]:
         """Every file, in the order of the lines."""
-        return (*([self.base] if self.base is not None else []), *self.history, *self.increments)
+        return (*([self.base] if self.base is not None else []), *self.segments, *self.history, *self.increments)
 
     # --- what follows ----------------------------------------------------------------------------------------------
 
@@ -103,12 +118,15 @@ class Manifest:
         """Add an increment behind the others."""
         return replace(self, increments=(*self.increments, increment))
 
-    def with_base(self, base: ManifestFile, kept: int = 1) -> "Manifest":
-        """Take a new base, to which only the last `kept` increments are to be added; all others become history."""
+    def with_base(self, base: ManifestFile, kept: int = 1, segments: Collection[int] = ()) -> "Manifest":
+        """Take a new base, to which only the last `kept` increments are to be added; all others become history.
+
+        It refers to `segments`, and those of the base before do not count any more.
+        """
         cut = len(self.increments) - kept
         past = [*([self.base] if self.base is not None else []), *self.increments[:cut]]
         history = (*(replace(each, kind=Kind.HISTORY) for each in reversed(past)), *self.history)
-        return Manifest(base, history, self.increments[cut:])
+        return Manifest(base, history, self.increments[cut:], segment_files(segments))
 
     def with_history(self, history: tuple[ManifestFile, ...]) -> "Manifest":
         """Keep only some of the files that are history."""
@@ -128,6 +146,11 @@ class Manifest:
         return lines + _CHECKSUM % crc64(lines)
 
 
+def segment_files(numbers: Collection[int]) -> tuple[ManifestFile, ...]:
+    """Make the lines of segments."""
+    return tuple(ManifestFile(segment_name(number), number, Kind.SEGMENT) for number in sorted(numbers))
+
+
 def parse(content: bytes | memoryview) -> Manifest:
     """Read a manifest; the first rule that it breaks is raised with the number of its line."""
     if not len(content):
@@ -136,6 +159,7 @@ def parse(content: bytes | memoryview) -> Manifest:
     base: ManifestFile | None = None
     history: list[ManifestFile] = []
     increments: list[ManifestFile] = []
+    segments: list[ManifestFile] = []
     before = 0
     for number, line in enumerate(_lines(content), 1):
         if line.startswith(_CHECKSUM[:6]) and line != _CHECKSUM % crc64(content[:before]):
@@ -150,6 +174,10 @@ def parse(content: bytes | memoryview) -> Manifest:
             base = file
         elif file.kind is Kind.HISTORY:
             history.append(file)
+        elif file.kind is Kind.SEGMENT:
+            if segment_number(file.name) != file.sequence:
+                raise BadManifest(number, f"{file.name} is not the name of segment {file.sequence}")
+            segments.append(file)
         else:
             if increments and file.sequence <= increments[-1].sequence:
                 raise BadManifest(
@@ -158,7 +186,7 @@ def parse(content: bytes | memoryview) -> Manifest:
                     "the one before",
                 )
             increments.append(file)
-    return Manifest(base, tuple(history), tuple(increments))
+    return Manifest(base, tuple(history), tuple(increments), tuple(segments))
 
 
 def _lines(content: bytes) -> list[bytes]:
@@ -203,7 +231,7 @@ def _kind(letter: str, number: int) -> Kind:
     try:
         return Kind(letter)
     except ValueError:
-        raise BadManifest(number, f"{letter!r} is no type of file: it is b, h or i") from None
+        raise BadManifest(number, f"{letter!r} is no type of file: it is b, h, i or s") from None
 
 
 def _number(fields: dict[bytes, str], key: bytes, number: int, least: int = 0) -> int | None:

@@ -1,12 +1,17 @@
 """A manifest that was lost or damaged: how that shows, and what the names of the files say instead.
 
 The numbers of bases and of increments are counted apart, so names alone do not say which increments a base already
-contains. But a rewrite removes those at once; the increments that are there are those that count.
+contains. But a rewrite removes those at once; the increments that are there are those that count. Which segments the
+base refers to, it says itself.
 """
 
+from contextlib import suppress
+
+from headrace.formats.errors import CorruptPayload
 from headrace.storage.directory import DataDirectory
 from headrace.storage.errors import BadManifest
-from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse
+from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse, segment_files
+from headrace.storage.segments.naming import named_by
 
 
 def left_out(directory: DataDirectory, manifest: Manifest) -> ManifestFile | None:
@@ -28,6 +33,13 @@ def left_out(directory: DataDirectory, manifest: Manifest) -> ManifestFile | Non
     return None
 
 
+def _segments_of(directory: DataDirectory, base: ManifestFile | None, said: list[int]) -> tuple[ManifestFile, ...]:
+    """Name the segments that a base says it refers to; where it cannot be read, those that were said."""
+    with suppress(CorruptPayload, OSError):
+        return segment_files(named_by(directory.disk, directory.located(base)) if base is not None else ())
+    return segment_files(said)
+
+
 def rebuild(directory: DataDirectory, content: bytes) -> Manifest:
     """Make a manifest of the lines that can still be read, and of the names of the files."""
     said: dict[str, ManifestFile] = {}
@@ -41,7 +53,12 @@ def rebuild(directory: DataDirectory, content: bytes) -> Manifest:
     bases = [file for file in found.values() if file.kind is Kind.BASE]
     increments = {file.sequence: file for file in found.values() if file.kind is Kind.INCREMENT}
     base = max(bases, key=lambda file: file.sequence, default=None)
-    manifest = Manifest(base, (), tuple(increments[sequence] for sequence in sorted(increments)))
+    manifest = Manifest(
+        base,
+        (),
+        tuple(increments[sequence] for sequence in sorted(increments)),
+        _segments_of(directory, base, [file.sequence for file in said.values() if file.kind is Kind.SEGMENT]),
+    )
     if left_out(directory, manifest) is None:
         return manifest
     # What the damaged one says contradicts the files: then only their names count.

@@ -7,7 +7,8 @@
 
 What cannot be read stops the start with one sentence, and nothing is removed or changed; only the end of the last file
 may be cut, as `tail` says, and that after all else was read. Until then the files hold what they held, whenever the
-process ends.
+process ends. Segments that a base or snapshot refers to must be there, and are not read. Those that neither refers to
+are what a crash has left, and are removed before anything is loaded, because loading may need their space.
 
 Loading is a generator, so that a server can answer clients between two slices.
 """
@@ -16,6 +17,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from headrace.core.errors import ColdReadError
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
@@ -24,6 +26,7 @@ from headrace.storage.data_files import (
     Source,
     damage_of,
     find_files,
+    find_segments,
     find_snapshot,
     load_append_files,
     load_single_snapshot,
@@ -33,6 +36,7 @@ from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded, Loader
 from headrace.storage.log import Log
 from headrace.storage.manifest import Manifest, publish
+from headrace.storage.segments.segment_set import BASE, SNAPSHOT, SegmentSet
 from headrace.storage.tail import Cut, Tail, commands_in, save_and_cut, shorten
 
 
@@ -49,6 +53,7 @@ class Recovered(Loaded):
 def recover(
     engine: Engine,
     directory: DataDirectory,
+    segments: SegmentSet,
     config: Config,
     log: Log,
     *,
@@ -61,7 +66,7 @@ def recover(
     expired are left out, unless the journal still has them.
     """
     with explained("load the data in", directory.path):
-        recovery = _Recovery(engine, directory, config, log, keep_expired=keep_expired)
+        recovery = _Recovery(engine, directory, segments, config, log, keep_expired=keep_expired)
         return (yield from recovery.run(snapshot_only))
 
 
@@ -69,12 +74,20 @@ class _Recovery:
     """One start-up."""
 
     def __init__(
-        self, engine: Engine, directory: DataDirectory, config: Config, log: Log, *, keep_expired: bool
+        self,
+        engine: Engine,
+        directory: DataDirectory,
+        segments: SegmentSet,
+        config: Config,
+        log: Log,
+        *,
+        keep_expired: bool,
     ) -> None:
         self._keep_expired = keep_expired
         self._recovered = Recovered()
         self._loader = Loader(engine, log, self._recovered)
         self._directory = directory
+        self._segments = segments
         self._disk = directory.disk
         self._config = config
         self._log = log
@@ -86,6 +99,7 @@ class _Recovery:
         found = self._find(snapshot_only)
         recovered.source = found.source
         recovered.manifest = found.manifest
+        self._settle_segments(found)
         if found.source is Source.APPEND_FILES:
             yield from load_append_files(self._loader, found.paths, self._disk, self._decide_tail, advice=self._advice)
         elif found.source is Source.SNAPSHOT:
@@ -145,6 +159,24 @@ class _Recovery:
             "where newer versions have theirs."
         )
         return replace(found, paths=paths, is_published=True, misplaced=False)
+
+    def _settle_segments(self, found: DataFiles) -> None:
+        """See that the segments are there to which the data refers, and remove what nothing refers to."""
+        named = find_segments(self._directory, found, self._advice)
+        try:
+            if named is not None:
+                self._segments.check_named(named[BASE if found.source is Source.APPEND_FILES else SNAPSHOT])
+            elif found.manifest is not None:
+                self._segments.check_named(found.manifest.segment_numbers)
+        except ColdReadError as error:
+            text = str(error)
+            raise CannotRecover(f"{text[0].upper()}{text[1:]}, and the data refers to it. {self._advice}") from None
+        if named is None:
+            return
+        for owner, numbers in named.items():
+            self._segments.pin(owner, numbers)
+        if orphans := self._segments.remove_orphans():
+            self._log.notice(f"{len(orphans)} segments that no base or snapshot refers to were removed.")
 
     @property
     def _advice(self) -> str:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -13,7 +12,7 @@ from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Outcome
 from headrace.storage.children import Children, Task, TaskHistory
 from headrace.storage.log import Log
-from headrace.storage.snapshot import write_snapshot
+from headrace.storage.snapshot import segments_named, write_snapshot
 
 _FIRST_PATIENCE_S: Final = 60.0  # after an automatic rewrite failed; doubled each time up to …
 _LAST_PATIENCE_S: Final = 3600.0
@@ -36,6 +35,7 @@ class Rewriting:
         self._children = children
         self._log = log
         self._on_repaired = on_repaired
+        self._named = frozenset[int]()  # the segments that the base refers to which is being written
         self._repairs = False  # the rewrite that goes on replaces a journal that has gaps
         self._synced_first: int | None = None  # a rewrite begins when the journal is synced up to here
         self._not_before = 0.0  # monotonic: no automatic rewrite until then
@@ -131,16 +131,27 @@ class Rewriting:
 
     def start_anew(self) -> None:
         """Begin with a base of the data of now, written at once, whatever files there were."""
-        self._files.start_anew(self.write_base)
+        self.begin_files()
         self._engine.effects.discard()
         self.size_after = self._files.size
 
-    def write_base(self, path: Path, report: Callable[[int], None] = lambda _: None) -> None:
+    def begin_files(self) -> None:
+        """Write a base of the data of now, and go on behind it."""
+        named = segments_named(self._engine, self._files.segments)
+        self._files.start_anew(lambda path: self._write_base(path, named), named or ())
+
+    def _write_base(
+        self, path: Path, named: frozenset[int] | None, report: Callable[[int], None] = lambda _: None
+    ) -> None:
         """Write a base of the data of now."""
-        write_snapshot(self._engine, self._files.directory.disk, path, is_base=True, report=report)
+        write_snapshot(self._engine, self._files.directory.disk, path, is_base=True, segments=named, report=report)
 
     def _spawn(self) -> None:
-        self._children.start(Task.REWRITE, partial(self.write_base, self._files.temporary_base), self._finished)
+        named = segments_named(self._engine, self._files.segments)
+        self._named = named or frozenset()
+        self._children.start(
+            Task.REWRITE, lambda report: self._write_base(self._files.temporary_base, named, report), self._finished
+        )
 
     def _finished(self, outcome: Outcome) -> None:
         error = outcome.error
@@ -149,10 +160,10 @@ class Rewriting:
         if not error:
             try:
                 if self._appends:
-                    self._files.adopt_base(follow=self._repairs)
+                    self._files.adopt_base(self._named, follow=self._repairs)
                     self.size_after = self._files.size
                 else:
-                    self._files.adopt_lone_base()
+                    self._files.adopt_lone_base(self._named)
             except OSError as refused:
                 error = refused.strerror or str(refused)
         if error:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -10,11 +11,14 @@ from typing import Final
 
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
+from headrace.formats.errors import CorruptPayload
 from headrace.storage.child import Outcome
 from headrace.storage.children import Children, Task, TaskHistory
 from headrace.storage.directory import DataDirectory
 from headrace.storage.log import Log
-from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
+from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.segment_set import SNAPSHOT
+from headrace.storage.snapshot import place_snapshot, segments_named, temporary_name, write_snapshot
 
 _RETRY_S: Final = 5.0  # after a snapshot failed
 
@@ -32,6 +36,8 @@ class Saving:
         self, engine: Engine, directory: DataDirectory, children: Children, log: Log, on_change: Callable[[], None]
     ) -> None:
         self.directory = directory
+        self._segments = children.segments
+        self._named = frozenset[int]()  # the segments that the snapshot refers to which is being written
         self.history = TaskHistory()
         self.scheduled = False
         self.last_save_s = int(time.time())
@@ -49,13 +55,15 @@ class Saving:
             raise CommandError(_IN_PROGRESS)
         began = monotonic()
         temporary = self.directory.path / temporary_name("save")
+        named = self._begin_naming()
         try:
-            write_snapshot(self._engine, self._disk, temporary)
-            place_snapshot(self._disk, temporary, self.directory.dump)
+            self._write_and_place(temporary, self.directory.dump, named)
         except OSError as error:
+            self.pin_named()
             reason = error.strerror or str(error)
             self._warn(reason)
             raise CommandError(b"ERR the snapshot could not be written: " + os.fsencode(reason)) from None
+        self._segments.pin(SNAPSHOT, self._named)
         self._engine.dirty = 0
         self._written(monotonic() - began)
 
@@ -100,10 +108,9 @@ class Saving:
         self._dirty = self._engine.dirty
         self._tried_at = monotonic()
         temporary = self.directory.path / temporary_name("bgsave")
+        write = partial(self._write_and_place, temporary, self.directory.dump, self._begin_naming())
         try:
-            self._children.start(
-                Task.SAVE, partial(self._write_and_place, temporary, self.directory.dump), self._finished
-            )
+            self._children.start(Task.SAVE, write, self._finished)
         except OSError as error:
             reason = error.strerror or str(error)
             self._failed(reason)
@@ -115,18 +122,38 @@ class Saving:
         self.last_save_s = int(time.time())
         self._saved_at = monotonic()
 
-    def _write_and_place(self, temporary: Path, dump: Path, report: Callable[[int], None]) -> None:
+    def pin_named(self) -> None:
+        """Let the segments stay that the snapshot on disk refers to; where it cannot be read, those of before, too."""
+        with suppress(OSError, CorruptPayload):
+            dump = self.directory.dump
+            self._segments.pin(SNAPSHOT, named_by(self._disk, dump) if self._disk.exists(dump) else ())
+
+    def _begin_naming(self) -> frozenset[int] | None:
+        """Decide which segments a snapshot refers to; from now on it may be on disk, and that of before still is."""
+        named = segments_named(self._engine, self._segments)
+        self._named = named or frozenset()
+        self._segments.pin(SNAPSHOT, self._segments.pinned_by(SNAPSHOT) | self._named)
+        return named
+
+    def _write_and_place(
+        self,
+        temporary: Path,
+        dump: Path,
+        segments: frozenset[int] | None,
+        report: Callable[[int], None] = lambda _: None,
+    ) -> None:
         """Do all of a snapshot that is done to files, in the child: a sync takes long while gigabytes are written.
 
         It goes where it was to be when it began: `dir` and `dbfilename` may have changed since.
         """
-        write_snapshot(self._engine, self._disk, temporary, report=report)
+        write_snapshot(self._engine, self._disk, temporary, segments=segments, report=report)
         place_snapshot(self._disk, temporary, dump)
 
     def _finished(self, outcome: Outcome) -> None:
         if outcome.error:
             self._failed(outcome.error)
         else:
+            self._segments.pin(SNAPSHOT, self._named)
             self._engine.dirty -= self._dirty
             self._written(outcome.seconds, outcome.copied_bytes)
 
@@ -137,6 +164,7 @@ class Saving:
         self._log.notice("DB saved on disk")
 
     def _failed(self, error: str) -> None:
+        self.pin_named()
         self.history.failed = True
         self._on_change()
         self._warn(error)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
 from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD, OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
+from headrace.storage.segments.naming import naming_field
+from headrace.storage.segments.segment_set import SegmentSet
 
 
 def _place(effects: EffectLog) -> dict[bytes, bytes]:
@@ -29,6 +31,11 @@ def _place(effects: EffectLog) -> dict[bytes, bytes]:
     }
 
 
+def segments_named(engine: Engine, segments: SegmentSet) -> frozenset[int] | None:
+    """Say which segments a snapshot of the data of now refers to; None: it is for Redis, and refers to none."""
+    return segments.in_use() if engine.config["rdb-compatibility-version"] == "auto" else None
+
+
 def _report_behind(report: Callable[[int], None], before: int, keys: int) -> None:
     report(before + keys)
 
@@ -42,11 +49,14 @@ def write_snapshot(
     parts: SnapshotParts = EVERYTHING,
     lasting: bool = True,
     compatibility: str | None = None,
+    segments: Collection[int] | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Write a file that was not there before, and sync it if it shall last; one that could not be finished is removed.
 
     A base of append-only files says so in its header. Which servers can read it is as configured, unless it is said.
+    Where segments are given, which are all that the data refers to, the file refers to them, and leaves out what they
+    hold.
     """
     file = disk.create(path, replace=True)
     try:
@@ -56,6 +66,7 @@ def write_snapshot(
             is_base=is_base,
             parts=parts,
             compatibility=compatibility or engine.config["rdb-compatibility-version"],
+            segments=segments,
             report=report,
         )
         if lasting:
@@ -74,6 +85,7 @@ def _write(
     is_base: bool,
     parts: SnapshotParts,
     compatibility: str,
+    segments: Collection[int] | None,
     report: Callable[[int], None],
 ) -> None:
     config = engine.config
@@ -87,6 +99,7 @@ def _write(
             b"aof-base": b"%d" % is_base,
             OWN_FIELD: headrace.__version__.encode(),
             **_place(engine.effects),
+            **naming_field(segments or ()),
         },
     )
     keys = 0

@@ -20,6 +20,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
+from headrace.core.cold import ColdCache
 from headrace.engine.blocking.waking import disk_has_more
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
@@ -41,8 +42,10 @@ from headrace.storage.persistence_info import fields_of
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.rewriting import Rewriting
 from headrace.storage.saving import Saving
+from headrace.storage.segments.segment_set import SegmentSet
 from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
 
+_COLD_CACHE: Final = 16 << 20  # bytes of history that was read, and is kept in memory
 _RETRY_S: Final = 0.5  # between two attempts to get the disk to take what it refused
 
 _SNAPSHOTS_FAIL: Final = (
@@ -64,9 +67,10 @@ class Store(Persistence):
         self.config = engine.config
         self.directory = directory
         self.journal = journal
-        self.files = AppendFiles(directory, journal)
+        self.segments = SegmentSet(directory.disk, directory.segments, ColdCache(_COLD_CACHE))
+        self.files = AppendFiles(directory, journal, self.segments)
         self.log = log
-        self.children = Children(spawn)
+        self.children = Children(spawn, self.segments)
         self.saving = Saving(engine, directory, self.children, log, self._refuse_or_allow)
         self.rewriting = Rewriting(engine, self.files, self.children, log, self._repaired)
         self.loaded = Recovered()
@@ -85,7 +89,7 @@ class Store(Persistence):
     def open(self) -> Iterator[Progress]:
         """Load what the directory holds, a step at a time, and begin to write; the lock must be held."""
         self.directory.remove_leftovers()
-        recovered = yield from recover(self.engine, self.directory, self.config, self.log)
+        recovered = yield from recover(self.engine, self.directory, self.segments, self.config, self.log)
         self.loaded = recovered
         if self.engine.effects.offset and not self.engine.is_replica:
             self.engine.effects.branch()  # others may have seen more than the disk has
@@ -94,7 +98,7 @@ class Store(Persistence):
         if self.config["appendonly"]:
             with explained("write to", self.directory.append_directory):
                 if recovered.manifest is None or recovered.is_repaired:
-                    self.files.start_anew(self.rewriting.write_base)
+                    self.rewriting.begin_files()
                 else:
                     self.files.resume(recovered.manifest)
             self.rewriting.size_after = self.files.size
@@ -132,6 +136,7 @@ class Store(Persistence):
     def tick(self) -> None:
         """Do what is due; the host calls it some ten times a second."""
         self.children.collect()
+        self.segments.remove_unneeded()
         if self.journal.failing:
             self._retry()
         elif self.journal.file is not None and self._disk.is_removed(self.journal.file):
@@ -228,6 +233,7 @@ class Store(Persistence):
             else:
                 place_snapshot(self._disk, path, self.directory.dump)
                 path = self.directory.dump
+                self.saving.pin_named()
         effects = self.engine.effects
         effects.begin_at(offset, history)
         self._disk_error = ""
@@ -317,6 +323,8 @@ class Store(Persistence):
             return
         if self.appends:
             raise SettingRefused("the append-only files are in the present directory: set appendonly to no first")
+        if len(self.segments):
+            raise SettingRefused("the data refers to segments in the present directory, which stay there")
         chosen = DataDirectory.configured(self.config, self._disk)
         try:
             chosen.lock()
@@ -326,9 +334,12 @@ class Store(Persistence):
         self.directory.unlock()
         self.directory = self.files.directory = self.saving.directory = chosen
         self.files.manifest = Manifest()
+        self.segments.move(chosen.segments)
 
     def _dump_renamed(self, name: str) -> None:
+        """Save snapshots under another name; the one that had it before is not ours any more, nor are its segments."""
         self.directory.dump = self.directory.path / name
+        self.saving.pin_named()
 
     # --- loading again ---------------------------------------------------------------------------------------------
 
@@ -363,7 +374,13 @@ class Store(Persistence):
                 db.clear()
             self.engine.functions.flush()
             loading = recover(
-                self.engine, self.directory, self.config, self.log, snapshot_only=snapshot_only, keep_expired=True
+                self.engine,
+                self.directory,
+                self.segments,
+                self.config,
+                self.log,
+                snapshot_only=snapshot_only,
+                keep_expired=True,
             )
             for _ in loading:
                 pass

@@ -5,6 +5,7 @@ from io import BytesIO
 from pathlib import Path
 
 from headrace.commands.all import make_engine
+from headrace.core.cold import ColdCache
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import EffectLog
@@ -18,6 +19,7 @@ from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
 from headrace.storage.journal import Journal
 from headrace.storage.recovery import Recovered, recover
+from headrace.storage.segments.segment_set import SegmentSet
 from support.storage.memory_disk import MemoryDisk
 
 Command = list[bytes]
@@ -193,6 +195,13 @@ def finish(loading: Generator[Progress, None, Recovered]) -> Recovered:
         assert 0 <= progress.done <= progress.total
 
 
+def recovery(
+    engine: Engine, directory: DataDirectory, config: Config, log: Log
+) -> Generator[Progress, None, Recovered]:
+    """Recover a directory, with its segments."""
+    return recover(engine, directory, SegmentSet(directory.disk, directory.segments, ColdCache(0)), config, log)
+
+
 def load_files(files: Files) -> tuple[Engine, Recovered, Files]:
     """Recover a directory that is in memory only; also gives the files after that, or raises with them unchanged."""
     path = Path("/data")
@@ -200,7 +209,7 @@ def load_files(files: Files) -> tuple[Engine, Recovered, Files]:
     config = settings()
     engine = new_engine(config)
     try:
-        report = finish(recover(engine, DataDirectory(disk, path), config, Log()))
+        report = finish(recovery(engine, DataDirectory(disk, path), config, Log()))
     except CannotRecover:
         assert disk.files == {path / name: data for name, data in files.items()}
         raise
@@ -212,5 +221,5 @@ def load(path: Path, **changes: str) -> tuple[Engine, Recovered, list[str]]:
     config = settings(**changes)
     engine = new_engine(config)
     log = Log()
-    loading = recover(engine, DataDirectory(Disk(), path), config, log)
+    loading = recovery(engine, DataDirectory(Disk(), path), config, log)
     return engine, finish(loading), log.told

@@ -25,6 +25,7 @@ from headrace.cli.convert.parquet import holds_parquet, read_parquet_streams, wr
 from headrace.cli.errors import CommandFailed
 from headrace.cli.files import read_engine
 from headrace.cli.showing import plural, shown
+from headrace.core.cold import ColdCache
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from headrace.formats.stream_value import Form, oldest_lossless_form
@@ -32,6 +33,7 @@ from headrace.storage.append_files import AppendFiles
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.disk import Disk
 from headrace.storage.journal import Journal
+from headrace.storage.segments.segment_set import SegmentSet
 from headrace.storage.snapshot import place_snapshot, write_snapshot
 
 RDB: Final = "rdb"
@@ -166,8 +168,9 @@ def _write_rdb(engine: Engine, target: Path) -> None:
 
 def _write_aof(engine: Engine, target: Path) -> None:
     disk = Disk()
+    directory = DataDirectory(disk, target)
     journal = Journal(disk, background=False)
-    files = AppendFiles(DataDirectory(disk, target), journal)
+    files = AppendFiles(directory, journal, SegmentSet(disk, directory.segments, ColdCache(0)))
     try:
         files.start_anew(lambda path: write_snapshot(engine, disk, path, is_base=True))
         files.stop()

@@ -1,0 +1,33 @@
+"""Which segments a base or snapshot refers to: it says so in a field at its front, before any value is known."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from headrace.formats.errors import CorruptPayload
+from headrace.formats.rdb_file import MAGIC, SEGMENTS_FIELD
+from headrace.formats.rdb_file_reader import leading_fields
+from headrace.storage.disk import Disk
+
+_DIGITS: Final = 10  # of the largest number
+
+
+def naming_field(numbers: Collection[int]) -> dict[bytes, bytes]:
+    """Write the field that names these segments; there is none where there are none."""
+    return {SEGMENTS_FIELD: b" ".join(b"%d" % number for number in sorted(numbers))} if numbers else {}
+
+
+def named_in(fields: dict[bytes, bytes]) -> frozenset[int]:
+    """Read which segments the fields of a file name."""
+    words = fields.get(SEGMENTS_FIELD, b"").split(b" ") if SEGMENTS_FIELD in fields else []
+    if not all(word.isdigit() and 0 < len(word) <= _DIGITS and int(word) for word in words):
+        raise CorruptPayload(f"the field {SEGMENTS_FIELD.decode()} names no segments: {fields[SEGMENTS_FIELD][:60]!r}")
+    return frozenset(map(int, words))
+
+
+def named_by(disk: Disk, path: Path) -> frozenset[int]:
+    """Read which segments a file refers to, of which there are none where it does not begin with a snapshot."""
+    source = disk.read(path)
+    if bytes(source[: len(MAGIC)]) != MAGIC:
+        return frozenset()
+    return named_in(leading_fields(source))
