@@ -451,6 +451,7 @@ def test_the_findings_as_json(tmp_path: Path) -> None:
         "keys": 0,
         "commands": None,
         "groups": None,
+        "nodes": None,
         "problems": [{"offset": 10, "problem": "expected the checksum of the file, but 0 bytes remain"}],
         "notes": [],
     }

@@ -4,17 +4,20 @@
     base, then    every value, every command, in the order in which start-up loads them, on one scratch engine
     increments
     snapshot      the same, apart
+    segments      every node of those that base and snapshot refer to
     the rest      listed: what is not used, which process works here
 
 Reads only. Works without the lock; where another process has it, the end of the last increment may be half written.
 """
 
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from headrace.engine.persistence import Progress
+from headrace.formats.errors import CorruptPayload
 from headrace.storage.data_files import (
     DataFiles,
     Source,
@@ -29,6 +32,10 @@ from headrace.storage.errors import CannotCheck, FilesUnknown
 from headrace.storage.inspection import Findings, Problem, Scratch
 from headrace.storage.manifest import SUFFIX, Manifest
 from headrace.storage.manifest_repair import rebuild
+from headrace.storage.segments.checking import SegmentFindings, check_segment
+from headrace.storage.segments.names import segment_name, segment_number
+from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.reading import SegmentReader
 
 OK: Final = "ok"
 DAMAGED: Final = "damaged"
@@ -50,9 +57,11 @@ class FileReport:
     keys: int | None = None
     commands: int | None = None
     groups: int | None = None
+    nodes: int | None = None
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     findings: Findings | None = None
+    segment: SegmentFindings | None = None
 
     def add_problem(self, problem: Problem, status: str = DAMAGED) -> None:
         """Note something wrong."""
@@ -82,7 +91,9 @@ class CheckReport:
             commands = sum(file.commands or 0 for file in self.files)
             groups = sum(file.groups or 0 for file in self.files)
             compared = f", {_count(groups, 'group')} compared with {'its seal' if groups == 1 else 'their seals'}"
-            read = f"{_count(keys, 'key')} and {_count(commands, 'command')} were read{compared if groups else ''}"
+            nodes = sum(file.nodes or 0 for file in self.files)
+            compared = (compared if groups else "") + (f", {_count(nodes, 'node')} with checksums" if nodes else "")
+            read = f"{_count(keys, 'key')} and {_count(commands, 'command')} were read{compared}"
             return f"{self.path} is sound: {read}."
         damaged = sum(bool(file.problems) for file in self.files)
         return f"{self.path} is damaged: {_count(self.problems, 'problem')} in {_count(damaged, 'file')}."
@@ -109,8 +120,12 @@ def _check_file(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport
         directory.append_file = path.name.removesuffix(SUFFIX)
         _find_files(directory, report)
         return report
-    file = FileReport(path, "file", size=disk.size(path))
+    number = segment_number(path.name)
+    file = FileReport(path, "file" if number is None else "segment", size=disk.size(path))
     report.files.append(file)
+    if number is not None:
+        yield from _inspect_segment(file, SegmentReader(disk), number, Progress(0, disk.size(path)))
+        return report
     yield from _inspect(file, disk, Scratch(), Progress(0, disk.size(path)), alone=True)
     return report
 
@@ -139,6 +154,23 @@ def _inspect(
         file.kind = ", then ".join(findings.contents)
     for problem in findings.problems:
         file.add_problem(problem)
+
+
+def _inspect_segment(
+    file: FileReport, reader: SegmentReader, number: int, before: Progress
+) -> Generator[Progress, None, None]:
+    inspection = check_segment(reader, file.path, number)
+    while True:
+        try:
+            position = next(inspection)
+        except StopIteration as end:
+            findings: SegmentFindings = end.value
+            break
+        yield Progress(before.done + position, before.total)
+    file.segment = findings
+    file.nodes = findings.nodes
+    for problem in findings.problems:
+        file.add_problem(Problem(problem.offset, problem.problem))
 
 
 def _find_files(directory: DataDirectory, report: CheckReport) -> DataFiles:
@@ -170,6 +202,7 @@ class _DirectoryCheck:
         self._directory = directory
         self._disk = directory.disk
         self._report = CheckReport(directory.path)
+        self._reader = SegmentReader(directory.disk)
 
     def run(self) -> Generator[Progress, None, CheckReport]:
         """Look at everything."""
@@ -184,18 +217,49 @@ class _DirectoryCheck:
         present = [file for file in (*files, snapshot) if self._disk.exists(file.path)]
         sizes = [self._disk.size(file.path) for file in present]
         report.files += present
+        segments = self._named_segments(found)
+        paths = [directory.segments / segment_name(number) for number in segments]
+        total = sum(sizes) + sum(self._disk.size(path) for path in paths if self._disk.exists(path))
         done = 0
         scratch = Scratch()
         for file, size in zip(present, sizes, strict=True):
             file.size = size
             tried_on = Scratch() if file is snapshot else scratch
             is_first = file is snapshot or file is present[0]
-            yield from _inspect(file, self._disk, tried_on, Progress(done, sum(sizes)), is_first=is_first)
+            yield from _inspect(file, self._disk, tried_on, Progress(done, total), is_first=is_first)
             done += size
+        yield from self._check_segments(segments, Progress(done, total))
         self._list_the_rest()
         if not any(file.size for file in report.files):
             raise CannotCheck(f"There is no data of Headrace or Redis in {directory.path}.")
         return report
+
+    def _check_segments(self, numbers: list[int], before: Progress) -> Generator[Progress, None, None]:
+        """Look at the segments that the data refers to."""
+        done = before.done
+        for number in numbers:
+            file = FileReport(self._directory.segments / segment_name(number), "segment")
+            self._report.files.append(file)
+            if not self._disk.exists(file.path):
+                file.add_problem(Problem(None, "it is missing, and the data refers to it"), MISSING)
+                continue
+            file.size = self._disk.size(file.path)
+            yield from _inspect_segment(file, self._reader, number, Progress(done, before.total))
+            done += file.size
+        self._reader.files.close_all()
+
+    def _named_segments(self, found: DataFiles) -> list[int]:
+        """List the segments that the manifest names, and those that base and snapshot refer to."""
+        directory, disk = self._directory, self._disk
+        named: set[int] = set()
+        paths = [directory.dump]
+        if found.manifest is not None:
+            named |= found.manifest.segment_numbers
+            paths += [path_of(directory, file) for file in found.manifest.loaded[:1]]
+        for path in paths:
+            with suppress(CorruptPayload):  # which the inspection of that file says
+                named |= named_by(disk, path) if disk.exists(path) else frozenset()
+        return sorted(named)
 
     def _check_lock(self) -> None:
         self._report.in_use = self._directory.user()
@@ -207,6 +271,9 @@ class _DirectoryCheck:
         directory, report = self._directory, self._report
         listed = {file.path for file in report.files}
         others = [(path, "temporary file") for path in directory.leftovers()]
+        if self._disk.exists(directory.segments):
+            names = [name for name in self._disk.list(directory.segments) if segment_number(name) is not None]
+            others += [(directory.segments / name, "old segment") for name in names]
         others += [(directory.located(file), f"old {file.kind.name.lower()}") for file in directory.append_files()]
         if self._disk.exists(directory.append_directory):
             names = self._disk.list(directory.append_directory)

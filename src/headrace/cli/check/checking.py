@@ -107,6 +107,7 @@ def _as_json(report: CheckReport, target: Path | None, left: list[str], cut: int
                 "keys": file.keys,
                 "commands": file.commands,
                 "groups": file.groups,
+                "nodes": file.nodes,
                 "problems": [{"offset": problem.offset, "problem": problem.text} for problem in file.problems],
                 "notes": file.notes,
             }

@@ -1,0 +1,76 @@
+"""Looking at a whole segment: every index and every node, and all that is wrong. Reads only."""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from headrace.formats.segment import RECORD_SIZE, RunRecord
+from headrace.storage.segments.errors import UnreadableSegment
+from headrace.storage.segments.reading import SegmentReader
+
+_NODES_AT_ONCE: Final = 64  # which are some 256 KB
+
+
+@dataclass
+class SegmentFindings:
+    """What was found in one segment."""
+
+    runs: int = 0
+    nodes: int = 0  # that are what was written
+    entries: int = 0  # alive, in all runs
+    problems: list[UnreadableSegment] = field(default_factory=list)
+    is_open: bool = True  # header and footer are sound
+    lost_runs: set[int] = field(default_factory=set)  # that have no index
+    lost_nodes: set[tuple[int, int]] = field(default_factory=set)  # run and node
+
+
+def check_segment(reader: SegmentReader, path: Path, number: int) -> Generator[int, None, SegmentFindings]:
+    """Read everything; gives how many bytes are done, and returns the findings."""
+    findings = SegmentFindings()
+    try:
+        runs, _ = reader.read_runs(path, number)
+    except UnreadableSegment as error:
+        findings.problems.append(error)
+        findings.is_open = False
+        return findings
+    findings.runs = len(runs)
+    findings.entries = sum(run.live for run in runs)
+    for run_number, run in enumerate(runs):
+        yield from _check_run(reader, path, run_number, run, findings)
+    return findings
+
+
+def _check_run(
+    reader: SegmentReader, path: Path, number: int, run: RunRecord, findings: SegmentFindings
+) -> Generator[int, None, None]:
+    try:
+        index = reader.read_index(path, run)
+    except UnreadableSegment as error:
+        findings.problems.append(error)
+        findings.lost_runs.add(number)
+        return
+    for begin in range(0, run.nodes, _NODES_AT_ONCE):
+        end = min(begin + _NODES_AT_ONCE, run.nodes)
+        damaged = _damaged_nodes(reader, path, index, begin, end)
+        findings.nodes += end - begin - len(damaged)
+        findings.problems += damaged.values()
+        findings.lost_nodes |= {(number, node) for node in damaged}
+        yield run.offset + run.size * end // run.nodes
+
+
+def _damaged_nodes(
+    reader: SegmentReader, path: Path, index: bytes, begin: int, end: int
+) -> dict[int, UnreadableSegment]:
+    """Try nodes together, and where that fails one by one."""
+    try:
+        reader.read_nodes(path, index[begin * RECORD_SIZE : end * RECORD_SIZE])
+    except UnreadableSegment as error:
+        if end - begin == 1:
+            return {begin: error}
+        return {
+            number: problem
+            for node in range(begin, end)
+            for number, problem in _damaged_nodes(reader, path, index, node, node + 1).items()
+        }
+    return {}
