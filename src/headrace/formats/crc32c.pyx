@@ -7,8 +7,8 @@ Sixteen bytes a step, as `crc64` has eight. With b = the next sixteen bytes, the
 
     crc = T[15][b[0]] ^ T[14][b[1]] ^ … ^ T[0][b[15]]
 
-where T[k][b] is the CRC of byte b followed by k zero bytes. The sixteen look-ups do not wait for each other. It needs no
-instruction that only some processors have.
+where T[k][b] is the CRC of byte b followed by k zero bytes. The sixteen look-ups do not wait for each other. It needs
+no instruction that only some processors have.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

@@ -46,13 +46,13 @@ def seal_index(bytes records, bytes data, uint64_t offset):
     The nodes lie in `data` one behind the other, in the order of their records, and fill it.
     """
     cdef Py_ssize_t count = PyBytes_GET_SIZE(records) // <Py_ssize_t>RECORD_BYTES
-    cdef Py_ssize_t i, left = PyBytes_GET_SIZE(data)
+    cdef Py_ssize_t _i, left = PyBytes_GET_SIZE(data)
     cdef bytes index = PyBytes_FromStringAndSize(NULL, count * <Py_ssize_t>RECORD_BYTES)
     cdef ColdNode *record = <ColdNode *>PyBytes_AS_STRING(index)
     cdef const byte_t *lp = <const byte_t *>PyBytes_AS_STRING(data)
     memcpy(record, PyBytes_AS_STRING(records), count * RECORD_BYTES)
     with nogil:
-        for i in range(count):
+        for _i in range(count):
             left -= record.size
             if left < 0:
                 break
