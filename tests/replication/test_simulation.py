@@ -13,12 +13,14 @@ import pytest
 from support.campaign import LONG, SEED
 from support.replication.simulated_life import Life
 
-SCHEDULES = 4_000
+PARTS = 5  # which several processes share
+SCHEDULES = 10_000 // PARTS
 SCHEDULES_WITHOUT = 1_000  # min-replicas-to-confirm
-SCHEDULES_OF_CAMPAIGN = 100_000
-OF_A_LIFE = 25
+SCHEDULES_OF_CAMPAIGN = 100_000 // PARTS
+SEEDS_OF_A_PART = 1_000
+OF_A_LIFE = 50
 SITUATIONS = (
-    *("promotions", "masters that do not know yet", "power cuts"),
+    *("promotions", "failovers", "masters that do not know yet", "chains", "lives with everysec", "power cuts"),
     *("ended while starting", "full synchronisations", "partial synchronisations", "partial synchronisations refused"),
     *("XADD", "XREADGROUP", "XACK", "healed"),
 )
@@ -45,7 +47,7 @@ def live_until(schedules: int, first_seed: int, *, confirms: bool) -> Counter[st
 def check(tally: Counter[str]) -> None:
     """Fail where something hardly happened."""
     for situation in SITUATIONS:
-        assert tally[situation] >= 20, f"{situation}: {tally[situation]}"
+        assert tally[situation] >= 3, f"{situation}: {tally[situation]}"
 
 
 @pytest.mark.skipif(SEED is None, reason="HEADRACE_SEED names no seed")
@@ -57,8 +59,9 @@ def test_the_life_of_one_seed(confirms: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
-def test_the_promoted_server_has_all_that_was_acknowledged_and_all_become_equal() -> None:
-    tally = live_until(SCHEDULES, 0, confirms=True)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_promoted_server_has_all_that_was_acknowledged_and_all_become_equal(part: int) -> None:
+    tally = live_until(SCHEDULES, part * SEEDS_OF_A_PART, confirms=True)
     check(tally)
     assert tally["lost"] == 0
 
@@ -74,7 +77,8 @@ def test_without_confirmation_the_same_schedules_lose_something_and_all_become_e
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(not LONG or SEED is not None, reason="a campaign: HEADRACE_LONG=1")
-def test_a_campaign_of_schedules() -> None:
+@pytest.mark.parametrize("_part", range(PARTS))
+def test_a_campaign_of_schedules(_part: int) -> None:
     first = SystemRandom().randrange(2**32)
     assert live_until(SCHEDULES_OF_CAMPAIGN, first, confirms=True)["lost"] == 0
 

@@ -2,13 +2,18 @@
 
     faults       connections are cut, machines are apart, power fails anywhere, the master is isolated
     operator     when the master is gone, makes that replica the master which has the most of its history, and lets the
-                 others follow; the old one when it comes back. Sees all replicas, of which one may have to be started.
+                 others follow, it or one another; the old one when it comes back. Sees all replicas, of which one may
+                 have to be started. Now and then has the master hand over (FAILOVER), and looks who is the master then.
     clients      write to the master, and to an isolated one that still takes itself for it; they note what was
                  acknowledged: an entry under its ID, a delivery, an XACK
 
 A schedule is some faults and writes, and an end to them: the master stays, or another one is made. What was
 acknowledged must be there (or is counted as lost, where the servers do not confirm). Always: nobody writes at a place
 of a history what another did not write there. Now and then everything heals, and all servers must be equal.
+
+Servers may sync each second only. After a power cut, such a master may lack what replicas have confirmed, so that the
+operator never starts it again as the master. With one confirmation, a write would be on one disk only, perhaps that of
+the next master: two are asked for there, so that one of any two servers has it.
 
 Everything is drawn from the seed, and time is a number: a seed lives the same life again.
 """
@@ -22,7 +27,7 @@ from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from support.replay.whole_state import State, differences, take_state
 from support.replication.simulated_client import Client
-from support.replication.simulated_server import PORT, Machine, Process, World, living_in
+from support.replication.simulated_server import PORT, Machine, World, living_in
 
 HOSTS: Final = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 KEYS: Final = (b"a", b"b")
@@ -87,6 +92,12 @@ class _Found:
                         self.reached[where] = _read_id(str(group.last_delivered_id).encode())
 
 
+def _leads_after(machine: Machine, history: bytes) -> bool:
+    """Whether a server is a master that has gone on from a history, or was it when its power was cut."""
+    known = machine.known
+    return known.leads and known.history != history and history in known.places
+
+
 def _read_id(text: bytes) -> tuple[int, int]:
     milliseconds, _, number = text.partition(b"-")
     return int(milliseconds), int(number)
@@ -106,6 +117,15 @@ class Life:
         self._machines = [Machine(host, self._world) for host in HOSTS]
         self._master = self._machines[0]
         self._lineage: dict[bytes, int] = {}
+        self._leaders: dict[Machine, Machine] = {}  # whom a replica follows
+        self._policies = dict.fromkeys(self._machines, "always")
+        self._confirmations = 1
+        self._pauses_s = [0.0, 0.0002, 0.001, 0.003, 0.02, 0.15]
+        if self.random.random() < 0.3:
+            self.tally["lives with everysec"] += 1
+            self._policies = {machine: self.random.choice(("always", "everysec")) for machine in self._machines}
+            self._confirmations = 2
+            self._pauses_s.append(1.2)
         self._is_isolated = False
         self._clients: dict[Machine, Client] = {}
         self._acknowledged = Acknowledged()
@@ -184,15 +204,17 @@ class Life:
                 machine.end()
             else:
                 machine.end_soon(self.random.randrange(8))
-        elif roll < 0.97:
+        elif roll < 0.96:
             for machine in self._machines:
                 if not machine.is_up:
-                    self._start(machine)
+                    self._bring_back(machine)
+        elif roll < 0.98:
+            self._fail_over()
         else:
             machine = self.random.choice(self._machines)
             if machine.process is not None:
                 machine.process.run("BGREWRITEAOF")
-        self._timeline.run_for(self.random.choice((0.0, 0.0002, 0.001, 0.003, 0.02, 0.15)))
+        self._timeline.run_for(self.random.choice(self._pauses_s))
 
     def _black_out(self) -> None:
         """Cut the power of the master and a replica at a moment when much is on its way, perhaps to that one alone."""
@@ -208,16 +230,77 @@ class Life:
 
     # --- servers ---------------------------------------------------------------------------------------------------
 
+    def _bring_back(self, machine: Machine) -> None:
+        """Start a machine that is down, or replace it: a master that may lack what others confirmed."""
+        if machine is self._master and self._policies[machine] == "everysec":
+            self._replace_master()
+        else:
+            self._start(machine)
+
     def _start(self, machine: Machine) -> None:
         """Start a machine, however often that takes."""
-        settings = {"min-replicas-to-confirm": "1"} if self._confirms else {}
+        settings = {"appendfsync": self._policies[machine]}
+        if self._confirms:
+            settings["min-replicas-to-confirm"] = str(self._confirmations)
         if machine is not self._master:
-            settings["replicaof"] = f"{self._master.host} {PORT}"
+            leader = self._leaders.get(machine) or self._choose_leader(machine)
+            settings["replicaof"] = f"{leader.host} {PORT}"
         self._note(f"start {machine.host} {settings.get('replicaof', 'as master')}")
         while not machine.start(settings):
             self.tally["ended while starting"] += 1
         self.tally["starts"] += 1
         if machine is self._master:
+            self._learn_lineage()
+
+    def _choose_leader(self, machine: Machine) -> Machine:
+        """Choose whom a replica follows: the master, or now and then one that follows the master."""
+        leader = self._master
+        may_chain = self._confirmations == 1  # else writes need both
+        for other in self._machines:
+            is_led = other is not machine and self._leaders.get(other) is self._master
+            if may_chain and is_led and self.random.random() < 0.2:
+                leader = other
+                self.tally["chains"] += 1
+        self._leaders[machine] = leader
+        return leader
+
+    def _lead(self, machine: Machine) -> None:
+        """Tell a server that is up whom it follows."""
+        if machine.process is not None:
+            leader = self._choose_leader(machine)
+            machine.process.run("REPLICAOF", leader.host, PORT)
+
+    def _fail_over(self) -> None:
+        """Have the master hand over to a replica while clients write and things go wrong, and see who is it then."""
+        old = self._master
+        if old.process is None:
+            return
+        history = old.process.engine.effects.history
+        target = self.random.choice([(), ("TO", self.random.choice(HOSTS), PORT), ("TIMEOUT", 1500)])
+        self._note(f"{old.host} fails over, {target}: {old.process.run('FAILOVER', *target)!r}")
+        for _ in range(self.random.randint(1, 4)):
+            self._write()
+            self._timeline.run_for(self.random.choice((0.001, 0.1, 0.5, 1.0)))
+            if self.random.random() < 0.1:
+                self._network.cut_one()
+            if self.random.random() < 0.05:
+                self.random.choice(self._machines).end_soon(self.random.randrange(8))
+        successors = [machine for machine in self._machines if machine is not old and _leads_after(machine, history)]
+        if successors:
+            self.tally["failovers"] += 1
+            (self._master,) = successors
+            self._note(f"{self._master.host} has taken over")
+            self._learn_lineage()
+            self._leaders.clear()
+        if old.process is not None:
+            old.process.run("FAILOVER", "ABORT")
+        if not self._master.is_up:
+            self._replace_master()
+        elif successors:
+            for machine in self._machines:
+                if machine is not self._master:
+                    self._lead(machine)
+        else:
             self._learn_lineage()
 
     def _replace_master(self) -> None:
@@ -249,27 +332,26 @@ class Life:
             return
         self.tally["promotions"] += 1
         self._master = chosen
+        self._leaders.clear()
         self._learn_lineage()
         keeps = old.is_up and self._is_isolated and self.random.random() < 0.5
         self.tally["masters that do not know yet"] += keeps
         for machine in self._machines:
-            if machine is not chosen and machine.process is not None and not (machine is old and keeps):
-                machine.process.run("REPLICAOF", chosen.host, PORT)
+            if machine is not chosen and not (machine is old and keeps):
+                self._lead(machine)
         self._check_acknowledged()
 
     def _learn_lineage(self) -> None:
         """Note the histories that led to the master's, and where each was left."""
-        assert self._master.process is not None
-        effects = self._master.process.engine.effects
-        self._lineage = {**dict(reversed(effects.ancestors)), effects.history: ENDLESS}
+        known = self._master.known
+        self._lineage = {**known.places, known.history: ENDLESS}
 
     def _offset_of(self, machine: Machine) -> int:
         """How much a server has of what led to the master's data; -1: nothing."""
         if machine.process is None:
             return -1
-        effects = machine.process.engine.effects
-        has = {**dict(reversed(effects.ancestors)), effects.history: effects.offset}
-        return max((min(offset, self._lineage.get(history, -1)) for history, offset in has.items()), default=-1)
+        has = machine.known.places.items()
+        return max((min(offset, self._lineage.get(history, -1)) for history, offset in has), default=-1)
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
@@ -349,10 +431,11 @@ class Life:
         self._is_isolated = False
         for machine in self._machines:
             if not machine.is_up:
-                self._start(machine)
+                self._bring_back(machine)
+        for machine in self._machines:
             process = machine.process
             if process is not None and machine is not self._master and not process.engine.is_replica:
-                process.run("REPLICAOF", self._master.host, PORT)
+                self._lead(machine)
         self._await_equal()
         self._check_acknowledged()
         self.tally["healed"] += 1
@@ -364,7 +447,7 @@ class Life:
                 raise LostData(f"The servers do not become equal: {[self._shown(m) for m in self._machines]}")
             for machine in self._machines:
                 if not machine.is_up:
-                    self._start(machine)
+                    self._bring_back(machine)
             self._timeline.run_for(0.02)
         states = [self._state(machine) for machine in self._machines]
         for machine, state in zip(self._machines[1:], states[1:], strict=True):
@@ -377,7 +460,7 @@ class Life:
 
     def _are_in_step(self) -> bool:
         processes = [machine.process for machine in self._machines]
-        if not all(process is not None and self._is_idle(process) for process in processes):
+        if not all(map(self._is_idle, self._machines)):
             return False
         places = {(process.engine.effects.history, process.engine.effects.offset) for process in processes if process}
         return len(places) == 1 and not any(
@@ -386,9 +469,12 @@ class Life:
             if client.process is machine.process and not client.is_gone
         )
 
-    def _is_idle(self, process: Process) -> bool:
-        linked = process.link.is_up if process.engine.is_replica else len(process.followers) == 2
-        return linked and not process.journal.busy and not process.journal.buffered
+    def _is_idle(self, machine: Machine) -> bool:
+        process = machine.process
+        if process is None or process.journal.busy or process.journal.buffered:
+            return False
+        led = sum(leader is machine for leader in self._leaders.values())
+        return len(process.followers) == led and (process.link.is_up or not process.engine.is_replica)
 
     def _shown(self, machine: Machine) -> str:
         process = machine.process

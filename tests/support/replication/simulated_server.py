@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from headrace.engine import effect_log
@@ -239,6 +239,14 @@ def _raise(_name: bytes, bug: Exception) -> None:
     raise bug
 
 
+class Known(NamedTuple):
+    """The data of a process: its history, how much there is of each history that led to it; and its part."""
+
+    history: bytes
+    places: dict[bytes, int]
+    leads: bool
+
+
 class Machine:
     """See the module. A process that runs may be ended at once, or before one of its next operations of the disk."""
 
@@ -252,6 +260,7 @@ class Machine:
         self.disk = SimulatedDisk(ROOT)
         self.process: Process | None = None
         self.tally = Counter[str]()
+        self._known = Known(b"", {}, leads=False)
         self._ends_in = -1  # operations; -1: not
         self._sync_s = 0.0  # how long its disk takes, about
 
@@ -265,6 +274,16 @@ class Machine:
     @property
     def is_up(self) -> bool:
         return self.process is not None
+
+    @property
+    def known(self) -> Known:
+        """What is known of the process, or of the last one."""
+        if self.process is not None:
+            engine = self.process.engine
+            effects = engine.effects
+            places = {**dict(reversed(effects.ancestors)), effects.history: effects.offset}
+            self._known = Known(effects.history, places, leads=not engine.is_replica)
+        return self._known
 
     def start(self, settings: dict[str, str]) -> bool:
         """Start a server; False where the process has ended meanwhile."""
@@ -290,9 +309,11 @@ class Machine:
 
     def end(self) -> None:
         """Cut the power."""
-        process, self.process = self.process, None
+        process = self.process
         if process is None:
             return
+        self._known = self.known
+        self.process = None
         self.said("power cut")
         self.tally["power cuts"] += 1
         self._ends_in = -1
