@@ -262,11 +262,22 @@ def test_debug_is_refused_where_the_configuration_does_not_allow_it() -> None:
 def test_shutdown_asks_the_host() -> None:
     server = InProcess()
     assert server.run("SHUTDOWN") == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
-    asked: list[bool | None] = []
-    server.engine.shutdown_hook = lambda save, **_: asked.append(save)
+    asked: list[tuple[bool | None, bool, bool]] = []
+
+    class Host:
+        remaining_ms = None
+
+        def begin(self, save: bool | None, *, now: bool, force: bool) -> bool:
+            asked.append((save, now, force))
+            return True
+
+        def abort(self) -> bool:
+            return False
+
+    server.engine.server_end = Host()
     for request in ("SHUTDOWN", "SHUTDOWN NOSAVE", "shutdown save now force"):
         assert server.run(*request.split()) == b""
-    assert asked == [None, False, True]
+    assert asked == [(None, False, False), (False, False, False), (True, True, True)]
     assert server.client.closing
 
 

@@ -1,5 +1,7 @@
 """A master of a Redis and of a Headrace: what it shows of its replicas, waits for, and hands over."""
 
+import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,7 +12,7 @@ import pytest
 import redis
 
 from support.patience import PATIENCE_S, await_that
-from support.raw_client import parse
+from support.raw_client import RawClient, parse
 from support.redis_process import RedisProcess
 from support.server_process import ServerProcess
 
@@ -284,9 +286,71 @@ def test_a_master_that_is_stopped_does_not_wait_for_ever(trio: Replicas) -> None
     try:
         client.set("k", "v")
         assert master.stop() == 0
-        assert "1 replicas did not get everything in 1 seconds (shutdown-timeout)." in master.log
+        assert "reported offset" in master.log
+        assert "1 of 2 replicas are in sync when shutting down." in master.log
     finally:
         theirs.process.send_signal(18)
+
+
+def test_a_shutdown_that_waits_for_replicas_can_be_aborted(trio: Replicas) -> None:
+    master, theirs, _ = trio
+    with master.client() as client, RawClient.of(client) as ends, RawClient.of(client) as writes:
+        client.config_set("shutdown-timeout", 100)
+        theirs.process.send_signal(signal.SIGSTOP)
+        try:
+            client.set("k", "v")
+            for abort in (True, False):
+                ends.send_words("SHUTDOWN")
+                master.await_log("Waiting for replicas before shutting down.")
+                await_that(lambda: client.info("clients")["blocked_clients"] == 1)
+                assert 0 < int(client.info("server")["shutdown_in_milliseconds"]) <= 100_000
+                assert client.get("k") == "v"
+                writes.send_words("SET", "k", "w")
+                await_that(lambda: client.info("clients")["blocked_clients"] == 2)
+                if not abort:
+                    break
+                assert client.execute_command("SHUTDOWN", "ABORT") in (True, "OK", b"OK")
+                assert ends.reply() == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
+                assert writes.reply() == b"+OK\r\n"
+                assert "shutdown_in_milliseconds" not in client.info("server")
+                with pytest.raises(redis.ResponseError, match="No shutdown in progress"):
+                    client.execute_command("SHUTDOWN", "ABORT")
+                client.set("k", "v")
+        finally:
+            theirs.process.send_signal(signal.SIGCONT)
+        assert master.process.wait(60) == 0  # as soon as the replica has everything
+
+
+def test_a_monitor_of_a_replica_sees_what_its_master_does(trio: Replicas) -> None:
+    master, theirs, ours = trio
+    with master.client() as client, RawClient.of(client) as writes, ExitStack() as stack:
+        client.set("before", "v")
+        client.wait(2, 10_000)
+        monitors = [stack.enter_context(RawClient.of(each)) for each in (theirs.client(), ours.client())]
+        for monitor in monitors:
+            assert monitor.run("MONITOR") == b"+OK\r\n"
+        for words in ("SELECT 3", "XADD s 1-1 a b", "MULTI", "SET a 1", "SET b 2", "EXEC", "PUBLISH c m", "SET end 1"):
+            writes.run(*words.split())
+        seen: list[list[bytes]] = []
+        for monitor in monitors:
+            lines: list[bytes] = []
+            while not lines or b'"end"' not in lines[-1]:
+                line = re.sub(rb"^\+[\d.]+ ", b"", monitor.reply())
+                if b'"PING"' not in line:
+                    lines.append(line)
+            seen.append(lines)
+        assert seen[0] == seen[1]
+        assert seen[0][0] == b'[3 127.0.0.1:%d] "SELECT" "3"\r\n' % master.port
+
+
+def test_the_log_names_the_role(trio: Replicas) -> None:
+    master, _, replica = trio
+    assert re.search(rf"^{master.process.pid}:M .* Ready to accept", master.log, re.MULTILINE)
+    assert re.search(rf"^{replica.process.pid}:S .* The link to .* is up", replica.log, re.MULTILINE)
+
+
+def test_info_has_the_memory_of_replicas(trio: Replicas) -> None:
+    assert int(trio[0].client().info("memory")["mem_clients_slaves"]) >= 0
 
 
 # --- tools ---------------------------------------------------------------------------------------------------------

@@ -50,14 +50,20 @@ def _waiting_bytes(client: Client) -> int:
     return sum(map(len, client.postponed or ()))
 
 
+def memory_of(client: Client, argument_bytes: int = 0) -> int:
+    """Add up what is kept for a connection; `argument_bytes` are those of the command that it runs."""
+    figures = client.channel.figures()
+    buffers = figures.received + figures.room + figures.parsed + figures.unsent
+    return buffers + argument_bytes + _waiting_bytes(client) + client.queued_bytes + client.reply.written()
+
+
 def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: int) -> bytes:
     """Describe a connection; `argument_bytes` are those of the command that it runs."""
     figures = client.channel.figures()
-    argument_bytes += figures.parsed + _waiting_bytes(client)
+    total = memory_of(client, argument_bytes)
     tracked = engine.tracker.clients.get(client)
     queued = client.queue or []
     written = client.reply.written()
-    total = figures.received + figures.room + argument_bytes + client.queued_bytes + written + figures.unsent
     fields = {
         "id": client.id,
         "addr": client.address.decode(),
@@ -75,7 +81,7 @@ def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: i
         "watch": sum(map(len, client.watched.values())),
         "qbuf": figures.received,
         "qbuf-free": figures.room,
-        "argv-mem": argument_bytes,
+        "argv-mem": argument_bytes + figures.parsed + _waiting_bytes(client),
         "multi-mem": client.queued_bytes,
         "rbs": written,
         "rbp": written,

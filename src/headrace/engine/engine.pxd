@@ -66,7 +66,7 @@ cdef class Engine:
     cdef readonly bint is_replica       # the data is a master's: nothing expires here, its effects say what has
     cdef public object persistence      # what keeps the data when the process ends
     cdef uint64_t spike_ns              # commands from here on are latency spikes
-    cdef public object shutdown_hook    # None, or a function of the host: takes whether to save, None: as configured
+    cdef public object server_end       # what ends the server; None: nothing does
 
     cpdef int execute(self, Client client, list argv) except -1
     cdef int execute_next(self, Client client, list argv) except -1

@@ -25,6 +25,7 @@ from headrace.engine.scripting.functions import Functions
 from headrace.engine.scripting.long_runs import LongRun, LongRuns
 from headrace.engine.scripting.script_host import ScriptHost
 from headrace.engine.scripting.scripts import Scripts
+from headrace.engine.server_end import ServerEnd
 from headrace.engine.side_keys import SideKeys
 from headrace.engine.snapshot_request import SnapshotSender
 from headrace.engine.staging import Staging
@@ -43,7 +44,7 @@ class Engine:
     write_refusal: bytes | None
     stale_refusal: bytes | None
     paused_until: int
-    shutdown_hook: Callable[..., None] | None
+    server_end: ServerEnd | None
     persistence: Persistence
     replication: Replication
     long_runs: LongRuns | None

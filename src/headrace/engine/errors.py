@@ -17,6 +17,7 @@ INTERNAL_ERROR = b"ERR internal error: the server's log says what went wrong"
 OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
 WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
 BUSY = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+SHUTDOWN_FAILED = b"ERR Errors trying to SHUTDOWN. Check logs."
 BUSY_FUNCTION = b"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
 DEBUG_NOT_ALLOWED = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '

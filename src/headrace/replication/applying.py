@@ -11,7 +11,9 @@ from typing import Final
 
 from headrace.core.errors import HeadraceError
 from headrace.engine.applier import Applier
+from headrace.engine.client import Client
 from headrace.engine.engine import Engine
+from headrace.formats.aof import AofReader
 from headrace.replication.master_stream import MasterStream
 from headrace.storage.log import Log
 from headrace.storage.tail import shown
@@ -62,8 +64,10 @@ class MasterApplier:
             "--databases"
         )
 
-    def apply(self, chunk: bytes) -> int | None:
+    def apply(self, chunk: bytes, master: Client | None = None) -> int | None:
         """Repeat what has come; return the offset that the master wants to be acknowledged, where it asks.
+
+        Clients that monitor see it as what the client `master` does.
 
         Where this raises CannotApply, all before the command that cannot be passed over was repeated.
         """
@@ -78,6 +82,8 @@ class MasterApplier:
         asked = None if stream.asked_at < 0 else engine.effects.offset + stream.asked_at
         for repeated, data, database in stream.finish(self.database):
             if repeated:
+                if master is not None and engine.monitors.clients:
+                    self._show(master, data)
                 engine.effects.forward(data, database)
             else:
                 engine.effects.skip(data)
@@ -85,6 +91,17 @@ class MasterApplier:
         if failure is not None:
             raise failure
         return asked
+
+    def _show(self, master: Client, units: bytes) -> None:
+        """Show clients that monitor what a master has sent, before it is forwarded."""
+        engine, reader = self._engine, AofReader(units)
+        master.db = engine.databases[max(engine.effects.selected, 0)]
+        while (argv := reader.next()) is not None:
+            if argv[0].upper() == b"SELECT":
+                master.db = engine.databases[int(argv[1])]
+            command = engine.commands.named_by(argv)
+            if command is not None:
+                engine.monitors.show(master, command, argv)
 
     def _refuse(self, argv: list[bytes], error: bytes) -> CannotApply | None:
         why = error.decode("utf-8", "backslashreplace")

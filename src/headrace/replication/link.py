@@ -461,7 +461,7 @@ class Link:
 
     def _apply(self, chunk: bytes) -> None:
         try:
-            asked = self._applier.apply(chunk)
+            asked = self._applier.apply(chunk, self.master_client)
         finally:
             self._note_offset()
         self._fruitful = True

@@ -16,7 +16,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from headrace.engine.blocking.pausing import NO_END_MS, Purpose, pause
+from headrace.engine.blocking.pausing import NO_END_MS, Purpose, pause, unpause
 from headrace.engine.blocking.waiting import NOT_UNBLOCKED
 from headrace.engine.blocking.waking import release, replicas_have_more
 from headrace.engine.client import Client
@@ -95,18 +95,36 @@ class ReplicationNode(Replication):
 
     async def drain(self, most_s: float) -> None:
         """Let no more be written, and wait until all followers that are online have everything, or the time is over."""
-        engine = self._engine
-        pause(engine, NO_END_MS, writes_only=True, purpose=Purpose.SHUTDOWN)
-        target, deadline = engine.effects.offset, monotonic() + most_s
-        if self._count_behind(target) and engine.busy is None:
+        self.hold_writes()
+        target, deadline = self._engine.effects.offset, monotonic() + most_s
+        if self.count_behind(target) and self._engine.busy is None:
             self.followers.request_acks()
-            while self._count_behind(target) and monotonic() < deadline:
+            while self.count_behind(target) and monotonic() < deadline:
                 await asyncio.sleep(_POLL_S)
-            if behind := self._count_behind(target):
-                self._log.warning(f"{behind} replicas did not get everything in {most_s} seconds (shutdown-timeout).")
+            self._name_behind(target)
 
-    def _count_behind(self, offset: int) -> int:
+    def hold_writes(self) -> None:
+        """Let writes wait, because the server is about to end."""
+        pause(self._engine, NO_END_MS, writes_only=True, purpose=Purpose.SHUTDOWN)
+
+    def resume_writes(self) -> None:
+        """Run the writes that waited, because the server goes on."""
+        unpause(self._engine, Purpose.SHUTDOWN)
+
+    def count_behind(self, offset: int) -> int:
+        """How many followers that are online have not acknowledged an offset."""
         return sum(each.state == "online" and each.offset < offset for each in self.followers)
+
+    def _name_behind(self, offset: int) -> None:
+        online = [each for each in self.followers if each.state == "online"]
+        for each in online:
+            if each.offset < offset:
+                self._log.warning(
+                    f"Lagging replica {each.address}:{each.port} reported offset {offset - each.offset} behind master, "
+                    f"lag={each.lag_s}, state={each.state}."
+                )
+        in_sync = len(online) - self.count_behind(offset)
+        self._log.notice(f"{in_sync} of {len(online)} replicas are in sync when shutting down.")
 
     def tick(self) -> None:
         """Do what is due; the host calls it some ten times a second."""

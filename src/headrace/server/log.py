@@ -2,13 +2,15 @@
 
     1234:M 15 Nov 2026 07:57:44.661 * Ready to accept connections
 
-The mark says how much it matters: `.` debug, `-` verbose, `*` notice, `#` warning.
+The letter says what writes: `M` a master, `S` a replica, `C` a child. The mark says how much it matters: `.` debug,
+`-` verbose, `*` notice, `#` warning.
 
 The file is opened for each line, as redis-server does: when logrotate moves it away, the next line begins a new one.
 """
 
 import os
 import syslog
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +32,8 @@ class Log:
     def __init__(self, path: str, level: str) -> None:
         """Try whether the file can be written to; an empty path is standard output."""
         self._path = Path(path).absolute() if path else None  # the current directory may change
+        self.is_of_replica: Callable[[], bool] = lambda: False
+        self._pid = os.getpid()
         self._to_syslog = False
         if self._path is not None:
             with self._path.open("ab"):
@@ -67,12 +71,18 @@ class Log:
         """Write what an operator should know."""
         self._write("warning", text)
 
+    @property
+    def _role(self) -> str:
+        if os.getpid() != self._pid:
+            return "C"
+        return "S" if self.is_of_replica() else "M"
+
     def _write(self, level: str, text: str) -> None:
         if LEVELS.index(level) < self._least:
             return
         now = datetime.now()
         stamp = f"{now:%d %b %Y %H:%M:%S}.{now.microsecond // 1000:03}"
-        line = f"{os.getpid()}:M {stamp} {_MARKS[level]} {text}\n"
+        line = f"{os.getpid()}:{self._role} {stamp} {_MARKS[level]} {text}\n"
         # Who read the log may be gone, or its disk full: to serve is worth more. So nothing is written through
         # `sys.stdout`, because there a reader that leaves ends the process.
         with suppress(OSError), open(self._path or 1, "ab", closefd=self._path is not None) as file:

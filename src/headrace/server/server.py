@@ -74,6 +74,7 @@ class Server:
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
         self.engine.script_host.log = self._log_of_scripts
         config.report_inert = self._log_inert
+        log.is_of_replica = lambda: self.engine.is_replica
         config.watch("loglevel", log.set_level)
         config.watch("dir", self._enter_directory)
         config.watch("maxmemory", lambda _: self._check_memory())

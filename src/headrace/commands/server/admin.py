@@ -4,9 +4,10 @@ import time
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.table import command, container
+from headrace.engine.blocking.waiting import END
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
-from headrace.engine.errors import BUSY, SYNTAX, CommandError
+from headrace.engine.errors import BUSY, SHUTDOWN_FAILED, SYNTAX, CommandError
 
 _QUIET = Flag.LOADING | Flag.STALE
 _ADMIN = Flag.ADMIN | Flag.NO_SCRIPT | Flag.STALE
@@ -36,7 +37,7 @@ def time_(call: Call) -> None:
 def shutdown(call: Call) -> None:
     """End the server; there is a reply only where it goes on.
 
-    It ends when its replicas have everything, or after `shutdown-timeout`; with NOW, at once.
+    It ends when its replicas have everything, or after `shutdown-timeout`; with NOW, at once. ABORT lets it go on.
     """
     options = [word.lower() for word in call.argv[1:]]
     known = {b"nosave", b"save", b"now", b"force", b"abort"}
@@ -45,19 +46,23 @@ def shutdown(call: Call) -> None:
     if b"abort" in options:
         if len(options) > 1:
             raise CommandError(SYNTAX)
-        raise CommandError(b"ERR No shutdown in progress.")
-    if call.engine.shutdown_hook is None:
-        raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+        if call.engine.server_end is None or not call.engine.server_end.abort():
+            raise CommandError(b"ERR No shutdown in progress.")
+        call.reply.ok()
+        return
+    if call.engine.server_end is None:
+        raise CommandError(SHUTDOWN_FAILED)
     if call.engine.busy is not None and b"nosave" not in options:
         raise CommandError(BUSY)
     save = b"save" in options if {b"nosave", b"save"} & set(options) else None
     try:
-        call.engine.shutdown_hook(save, now=b"now" in options)
+        ends = call.engine.server_end.begin(save, now=b"now" in options, force=b"force" in options)
     except CommandError:
-        if b"force" not in options:
-            raise CommandError(b"ERR Errors trying to SHUTDOWN. Check logs.") from None
-        call.engine.shutdown_hook(False, now=b"now" in options)
-    call.client.closing = True
+        raise CommandError(SHUTDOWN_FAILED) from None
+    if ends:
+        call.client.closing = True
+    else:
+        call.block([], END, 0, False, call.argv)
 
 
 def read_timeout_ms(call: Call, index: int) -> int:

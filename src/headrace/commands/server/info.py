@@ -15,6 +15,7 @@ from headrace.commands.declaration.table import command
 from headrace.engine import REDIS_VERSION
 from headrace.engine.acl.rules import Reason
 from headrace.engine.call import Call
+from headrace.engine.client_line import is_replica, memory_of
 from headrace.engine.command import Command, Flag
 from headrace.engine.configuration.settings import show_share
 from headrace.engine.engine import Engine
@@ -65,6 +66,9 @@ def _server(engine: Engine) -> Fields:
     yield "executable", Path(sys.argv[0] or sys.executable).absolute()
     yield "config_file", engine.config.file
     yield "io_threads_active", 0
+    remaining_ms = engine.server_end.remaining_ms if engine.server_end is not None else None
+    if remaining_ms is not None:
+        yield "shutdown_in_milliseconds", remaining_ms
 
 
 def _clients(engine: Engine) -> Fields:
@@ -114,6 +118,7 @@ def _memory(engine: Engine) -> Fields:
     yield "headrace_staged_bytes", engine.staging.bytes
     yield "mem_fragmentation_ratio", "1.00"
     yield "mem_fragmentation_bytes", 0
+    yield "mem_clients_slaves", sum(memory_of(each) for each in engine.clients.values() if is_replica(each))
     yield "mem_allocator", "libc"
     yield "lazyfree_pending_objects", engine.freeing.pending
     yield "lazyfreed_objects", engine.freeing.freed

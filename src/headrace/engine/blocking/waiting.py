@@ -25,6 +25,8 @@ DISK = b"disk"
 LOGIN = b"login"
 # What SYNC waits for: a snapshot that is written and sent to it.
 SNAPSHOT = b"snapshot"
+# What SHUTDOWN waits for: that replicas have everything.
+END = b"end"
 # Waits that CLIENT UNBLOCK does not end, because Redis has none of these.
 NOT_UNBLOCKED = (LOGIN, SNAPSHOT)
 
