@@ -184,6 +184,17 @@ def test_a_snapshot_of_a_replica_tells_which_database_is_selected(tmp_path: Path
         await_same(end, middle, of_redis=of_redis)
 
 
+def test_a_server_that_becomes_a_master_sends_away_who_has_asked_what_it_follows(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path, "--replicaof", "127.0.0.1", "1") as server,
+        server.client() as client,
+        server.raw() as coming,
+    ):
+        assert coming.run("REPLCONF", "listening-port", "1") == b"+OK\r\n"
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        assert coming.is_closed()
+
+
 def test_a_master_without_a_journal_has_followers(tmp_path: Path) -> None:
     with master(tmp_path / "m", "--appendonly", "no") as server, server.client() as leader:
         leader.xadd("s", {"a": "1"})

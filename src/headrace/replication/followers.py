@@ -480,10 +480,14 @@ class Followers:
         self._log.warning(f"Disconnecting replica {_named(follower)}: {why}.")
         follower.client.channel.close()
 
-    def disconnect_all(self) -> None:
-        """End the connections of all followers: they come back and ask anew."""
-        for follower in list(self._attached):
-            follower.client.channel.close()
+    def disconnect_all(self, *, but: Client | None = None) -> None:
+        """End the connections of all followers, and of clients that are about to be some: they come and ask anew.
+
+        What the latter have learnt of us in the handshake is no longer so.
+        """
+        for client in list(self._said):
+            if client is not but:
+                client.channel.close()
 
     def _bytes_to_keep(self) -> int:
         """How much of the increments that are history is kept for followers."""

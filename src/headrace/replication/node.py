@@ -175,13 +175,13 @@ class ReplicationNode(Replication):
         self.link.start(host, port)
         self._decide_refusals()
 
-    def _become_master(self) -> None:
+    def _become_master(self, asked_by: Client | None = None) -> None:
         self.link.stop()
         self.link.takes_over = False
         self._config.put("replicaof", ())
         self._engine.effects.branch()
         self._engine.end_following()
-        self.followers.disconnect_all()
+        self.followers.disconnect_all(but=asked_by)
         self._decide_refusals()
 
     def _end_waits(self) -> None:
@@ -270,7 +270,7 @@ class ReplicationNode(Replication):
             raise CommandError(b"ERR PSYNC FAILOVER can't be sent to a master.")
         if history.lower() != self._engine.effects.history:
             raise CommandError(b"ERR PSYNC FAILOVER replid must match my replid.")
-        self._become_master()
+        self._become_master(asked_by=client)
         self._log.notice(f"MASTER MODE enabled (failover request from '{_shown(client)}')")
 
     def sync(self, client: Client) -> None:

@@ -72,7 +72,7 @@ class Followers(Protocol):
     def good_count(self, max_lag_s: int) -> int:
         """Count those that are online and have acknowledged within so many seconds."""
 
-    def disconnect_all(self) -> None:
+    def disconnect_all(self, *, but: Client | None = None) -> None:
         """End their connections; they come again."""
 
     def backlog_fields(self) -> Iterator[tuple[str, object]]:
