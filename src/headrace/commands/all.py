@@ -2,6 +2,7 @@
 
 from headrace.commands import collections, connection, headrace, keys, scripting, server, streams
 from headrace.commands.declaration.table import TABLE
+from headrace.commands.streams import failing, retention
 from headrace.engine.acl.users import Users
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
@@ -17,4 +18,5 @@ def make_engine(config: Config) -> Engine:
     engine = Engine(config, TABLE)
     script_host = ScriptHost(engine)
     engine.equip(Users(engine), script_host, Scripts(script_host), Functions(script_host))
+    engine.rules.equip(retention.keep_by_time, failing.keep_by_time)
     return engine

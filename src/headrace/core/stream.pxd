@@ -27,6 +27,7 @@ ctypedef struct TrimGoal:
     bint approximate            # whole nodes only
     uint64_t limit              # remove no more than this; 0: no limit
     Policy policy
+    bint front_only             # with ACKED: end at the first entry that has to stay, instead of passing over it
 
 
 cdef class References:

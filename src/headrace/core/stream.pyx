@@ -429,6 +429,7 @@ cdef class Stream:
         cdef NodeWalk nodes
         cdef uint64_t removed = 0
         cdef uint64_t live
+        cdef uint64_t marked
         cdef bint whole
         cdef ID end = make_id(0, 0)
         if record is None and log.item_count() > MANY_NODES:
@@ -470,8 +471,9 @@ cdef class Stream:
                     log.drop_node(nodes.master, live)
                     removed += live
                     continue
-                removed += self.trim_node(nodes, goal, references, &end, record)
-                if not whole:
+                marked = self.trim_node(nodes, goal, references, &end, record)
+                removed += marked
+                if not whole or (goal.front_only and marked != live):
                     break
         finally:
             # Also where the heap refused a later node: the earlier ones are gone.
@@ -543,6 +545,8 @@ cdef class Stream:
             while next_entry(&cursor):
                 end[0] = cursor.id
                 if log.length - marked <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
+                    break
+                if goal.front_only and goal.policy == ACKED and not cursor.deleted and references.hold(cursor.id):
                     break
                 step_up(end)
                 if cursor.deleted or (goal.policy == ACKED and references.hold(cursor.id)):

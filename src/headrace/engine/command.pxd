@@ -39,6 +39,7 @@ cdef class Command:
     cdef public tuple access            # how it treats its keys: words of COMMAND INFO, for all keys or for each
     cdef readonly tuple keys            # first, last, step; None: it has none, or `find_keys` tells
     cdef readonly object find_keys      # argv -> list of keys, where they move
+    cdef readonly object reading        # words behind a subcommand that writes, with which it only reads; None: none
     cdef readonly str since
     cdef readonly str group
     cdef readonly str summary

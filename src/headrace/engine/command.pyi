@@ -44,6 +44,7 @@ class Command:
         flags: int,
         keys: tuple[int, int, int] | None = None,
         find_keys: Callable[[list[bytes]], list[bytes]] | None = None,
+        reading: frozenset[bytes] | None = None,
         since: str = "1.0.0",
         group: str = "generic",
         summary: str = "",
@@ -62,6 +63,8 @@ class Command:
     def keys(self) -> tuple[int, int, int] | None: ...
     @property
     def find_keys(self) -> Callable[[list[bytes]], list[bytes]] | None: ...
+    @property
+    def reading(self) -> frozenset[bytes] | None: ...
     @property
     def since(self) -> str: ...
     @property

@@ -16,7 +16,7 @@ cdef class Command:
     """What a command is called, takes and does, and how often it did."""
 
     def __init__(self, name: bytes, handler, *, syntax: str, arity: int, flags: int, keys=None, find_keys=None,
-                 since: str = "1.0.0", group: str = "generic", summary: str = ""):
+                 reading=None, since: str = "1.0.0", group: str = "generic", summary: str = ""):
         self.name = name
         self.handler = handler
         self.syntax = syntax
@@ -24,6 +24,7 @@ cdef class Command:
         self.flags = flags
         self.keys = keys
         self.find_keys = find_keys
+        self.reading = reading
         self.since = since
         self.group = group
         self.summary = summary

@@ -7,12 +7,16 @@ from headrace.engine.command_names cimport CommandNames
 from headrace.engine.effect_log cimport EffectLog
 from headrace.engine.database cimport Database
 from headrace.engine.keyspace cimport Keyspace
+from headrace.engine.rules.book cimport RuleBook
 from headrace.engine.stats cimport Stats
 
 cdef class Engine:
     cdef readonly Keyspace keyspace     # the keys of all databases
     cdef readonly list databases        # of the keyspace
     cdef readonly object side_keys      # what is told of keys that the server keeps beside streams
+    cdef readonly RuleBook rules        # the rules of queues, and what they have to do
+    cdef public bint ruled              # there are some, and they are kept here: commands have to look
+    cdef Client actor                   # what a rule does is done as this client
     cdef readonly object config
     cdef readonly NodeLimits node_limits
     cdef readonly dict clients          # id -> Client
@@ -77,6 +81,7 @@ cdef class Engine:
     cdef bint is_paused(self) noexcept
     cdef int apply(self, Client client, list argv) except -1
     cpdef int record(self, Database db, list argv) except -1
+    cpdef int act(self, Database db, object handler, object target) except -1
     cdef int attend_before(self, Client client, Command command, list argv) except -1
     cdef int attend_after(self, Client client, Command command, list argv) except -1
     cpdef int push(self, Client client, bytes message) except -1

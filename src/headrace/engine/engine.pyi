@@ -1,10 +1,11 @@
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 from headrace.core.entry_log import NodeLimits
 from headrace.engine.acl.users import Users
 from headrace.engine.blocking.pausing import Pause, Purpose
 from headrace.engine.blocking.waiting import WaitingRoom
+from headrace.engine.call import Call
 from headrace.engine.channel import Channel
 from headrace.engine.chores import Chores
 from headrace.engine.client import Client
@@ -21,6 +22,7 @@ from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.pubsub.monitoring import Monitors
 from headrace.engine.pubsub.tracking import Tracker
 from headrace.engine.replication import Replication
+from headrace.engine.rules.book import RuleBook
 from headrace.engine.scripting.functions import Functions
 from headrace.engine.scripting.long_runs import LongRun, LongRuns
 from headrace.engine.scripting.script_host import ScriptHost
@@ -37,6 +39,7 @@ class Engine:
     clock: Callable[[], int] | None
     steady_clock: Callable[[], int] | None
     dirty: int
+    ruled: bool
     failure_hook: Callable[[bytes, Exception], None]
     loading: bool
     attended: bool
@@ -55,6 +58,8 @@ class Engine:
     def keyspace(self) -> Keyspace: ...
     @property
     def databases(self) -> list[Database]: ...
+    @property
+    def rules(self) -> RuleBook: ...
     @property
     def side_keys(self) -> SideKeys: ...
     @property
@@ -124,6 +129,7 @@ class Engine:
     def end_loading(self) -> None: ...
     def fail_unsent_replies(self, text: bytes) -> None: ...
     def record(self, db: Database, argv: list[bytes]) -> int: ...
+    def act(self, db: Database, handler: Callable[[Call, Any], None], target: object) -> int: ...
     def free_data(self) -> None: ...
     def connect(self, channel: Channel) -> Client: ...
     def disconnect(self, client: Client) -> None: ...

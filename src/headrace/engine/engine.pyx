@@ -71,6 +71,9 @@ cdef class Engine:
         self.side_keys = SideKeys()
         self.keyspace = Keyspace(self)
         self.databases = self.keyspace.databases
+        self.rules = RuleBook(self)
+        self.actor = Client(0, self.databases[0], None, 0)
+        self.actor.authenticated = True
         self.run_id = token_hex(20)
         self.waiting = WaitingRoom(self.chores)
         self.latency = LatencyMonitor()
@@ -167,6 +170,9 @@ cdef class Engine:
         self.keyspace.close_places()
         self.loading = False
         self.dirty = 0
+        self.read_clocks()
+        if not self.is_replica:
+            self.rules.wake()
 
     def free_data(self) -> None:
         """Let go of all that is held, because nobody will ask for it any more.
@@ -213,12 +219,14 @@ cdef class Engine:
         """Let the data be a master's: what is done to it here is no effect, and nothing expires by itself."""
         self.effects.begin_following()
         self.is_replica = True
+        self.rules.sleep()
 
     def end_following(self) -> None:
         """Let what is done to the data be effects again, and expire what is due."""
         self.is_replica = False
         self.effects.end_following()
         self.keyspace.plan_expiry()
+        self.rules.wake()
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -439,6 +447,36 @@ cdef class Engine:
             self.effects.add(db.number, argv)
             if self.depth == 0:
                 self.effects.settle()
+        return 0
+
+    cpdef int act(self, Database db, object handler, object target) except -1:
+        """Do what a rule asks for when nobody does: `handler` takes a Call of nobody, and the target.
+
+        Its effects are one unit. A bug there is the host's to log, and all others continue.
+        """
+        cdef Call call = Call.__new__(Call)
+        self.actor.db = db
+        call.engine = self
+        call.client = self.actor
+        call.db = db
+        call.reply = self.actor.reply
+        call.argv = []
+        call.now_ms = self.now_ms
+        self.keyspace.leave_access = True
+        self.keyspace.writing = True
+        self.keyspace.minds_misses = False
+        self.depth += 1
+        try:
+            handler(call, target)
+        except Exception as bug:
+            self.failure_hook(b"rules", bug)
+        finally:
+            self.depth -= 1
+        self.actor.reply.rewind(0)
+        if self.depth == 0 and self.effects.pending:
+            self.effects.settle()
+        if self.depth == 0 and self.pushes:
+            self.deliver_pushes()
         return 0
 
     cdef bint is_paused(self) noexcept:

@@ -83,10 +83,10 @@ cdef bint admits(Engine engine, Client client, Command command, list argv) excep
         if refusal is not None:
             refuse(engine, client, command, refusal)
             return False
-    if engine.over_memory and flags_of(client, command) & DENY_OOM:
+    if engine.over_memory and flags_of(client, command) & DENY_OOM and not only_reads(command, argv):
         refuse(engine, client, command, OUT_OF_MEMORY)
         return False
-    if engine.write_refusal is not None and flags_of(client, command) & WRITE:
+    if engine.write_refusal is not None and flags_of(client, command) & WRITE and not only_reads(command, argv):
         refuse(engine, client, command, engine.write_refusal)
         return False
     if engine.stale_refusal is not None and not runs_stale(client, command):
@@ -134,6 +134,11 @@ cdef bint debugging_allowed(Engine engine, Client client):
     """Whether `enable-debug-command` lets a client run what is protected."""
     allowed = engine.config["enable-debug-command"]
     return allowed == "yes" or (allowed == "local" and client.is_local)
+
+
+cdef bint only_reads(Command command, list argv):
+    """Whether a command that may write does not, because of what its request asks for."""
+    return command.reading is not None and PyList_GET_SIZE(argv) > 2 and (<bytes>argv[2]).lower() in command.reading
 
 
 cdef int flags_of(Client client, Command command):

@@ -51,6 +51,7 @@ _KEY_ACCESS: Final[dict[bytes, tuple[KeyAccess, ...]]] = {
     b"hdel": (_TAKEN_FROM,),
     b"headrace|commit": (_ADDED_TO, _CHANGED_AND_SHOWN),
     b"headrace|forget": (_CHANGED, _TAKEN_AND_SHOWN),
+    b"headrace|policy": (_CHANGED_AND_SHOWN, _ADDED_TO),
     b"hexists": (_UNREAD,),
     b"hincrby": (_CHANGED_AND_SHOWN,),
     b"hincrbyfloat": (_CHANGED_AND_SHOWN,),

@@ -33,8 +33,9 @@ def command(
     group: str,
     keys: tuple[int, int, int] | None = None,
     find_keys: Callable[[list[bytes]], list[bytes]] | None = None,
+    reading: frozenset[bytes] | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Declare the function below as a command."""
+    """Declare the function below as a command; `reading` are words behind a subcommand with which it only reads."""
 
     def declare(handler: Handler) -> Handler:
         name = syntax.split(" ", 1)[0].encode()
@@ -46,6 +47,7 @@ def command(
             flags=int(flags),
             keys=keys,
             find_keys=find_keys,
+            reading=reading,
             since=since,
             group=group,
             summary=" ".join(documentation(handler).split("\n\n", 1)[0].split()),

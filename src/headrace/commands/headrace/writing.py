@@ -17,7 +17,7 @@ from typing import Final
 from headrace.commands.arguments import LONG_MAX, integer_of, read_limited
 from headrace.commands.declaration.table import SECOND, command
 from headrace.commands.held import hash_at, note_change, settle_removal
-from headrace.commands.streams.appending import hand_over_settings, new_stream
+from headrace.commands.streams.appending import hand_over_settings, keep_after_appending, new_stream
 from headrace.commands.streams.arguments import INVALID_ID
 from headrace.core.errors import HeadraceError, InvalidStreamID
 from headrace.core.packed import Packed, first_id_for, link_parts
@@ -102,6 +102,7 @@ def _link(call: Call, payloads: list[Packed], first: StreamID | None) -> _Linked
     _hand_over(call, target, payloads, lowest, last)
     if stream is None:
         hand_over_settings(call, key, target)
+    keep_after_appending(call, key, target)
     return _Linked(bytes(lowest), bytes(last), entries)
 
 

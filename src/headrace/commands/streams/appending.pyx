@@ -13,6 +13,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from headrace.commands.streams.arguments cimport id_text
 from headrace.commands.streams.effects cimport emit_settings
+from headrace.commands.streams.retention cimport keep_limits
 from headrace.core.stream_id cimport NEW_ID_AUTO, NEW_ID_AUTO_SEQ, generate_id, generate_seq, less, max_id, same
 from headrace.engine.pubsub.notifications cimport STREAM
 
@@ -38,6 +39,12 @@ def new_stream(Call call) -> Stream:
 def hand_over_settings(Call call, bytes key, Stream stream) -> None:
     """Emit, behind the effect that made a stream, what it was made with; for commands that are not compiled."""
     emit_settings(call, key, stream)
+
+
+def keep_after_appending(Call call, bytes key, Stream stream) -> None:
+    """Remove what a rule does not let a stream keep any longer; for commands that are not compiled."""
+    if call.engine.ruled and not call.engine.applying:
+        keep_limits(call, key, stream)
 
 
 cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID kind, ID *id,
@@ -74,4 +81,6 @@ cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t field
 cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new) except -1:
     if is_new:
         emit_settings(call, key, stream)
+    if call.engine.ruled and not call.engine.applying:
+        keep_limits(call, key, stream)
     return call.engine.keyspace.signal(call.db, key)

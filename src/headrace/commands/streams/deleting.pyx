@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.commands.streams.arguments cimport is_word, policy_word, strict_ids
 from headrace.commands.streams.effects cimport emit_acknowledged, emit_deleted, knows_policies
+from headrace.commands.streams.failing cimport settle_acknowledged
 from headrace.core.group cimport Group
 from headrace.core.record_slab cimport NO_SLOT
 from headrace.core.stream cimport DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream
@@ -170,3 +171,7 @@ def xackdel(Call call) -> None:
         call.notify(STREAM, b"xdel", <bytes>call.argv[1])
     if acknowledged:
         call.changed(acknowledged)
+        if call.engine.ruled and not call.engine.applying:
+            if not plain:
+                call.emit(call.argv)
+            settle_acknowledged(call, <bytes>call.argv[1], stream, (<Group>group).name, ids)

@@ -12,6 +12,7 @@ from headrace.commands.streams.arguments cimport (
 from headrace.commands.streams.effects cimport (
     emit_acked_trim, emit_acknowledged, emit_duplicate, emit_record, knows_policies, knows_producers,
 )
+from headrace.commands.streams.retention cimport free_dropped
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
@@ -177,15 +178,6 @@ cdef list exact_trim(Call call, Stream stream, const Options *options):
 
 cdef bint is_mark(bytes text):
     return text == b"=" or text == b"~"
-
-
-cdef int free_dropped(Call call, Stream stream) except -1:
-    """Have nodes freed beside the event loop that went in great number."""
-    if stream.log.dropped is not None:
-        dropped = stream.log.dropped
-        stream.log.dropped = None
-        call.engine.freeing.discard(dropped)
-    return 0
 
 
 cdef TrimRecord record_for(Call call, const Options *options):

@@ -9,6 +9,7 @@ from headrace.commands.streams.arguments cimport (
 from headrace.commands.streams.effects cimport (
     emit_claim, emit_consumer, emit_position, emit_released, emit_removal, emit_seen, emit_settings, knows_releases,
 )
+from headrace.commands.streams.failing cimport expect_failures, reject, rules_of, settle_acknowledged
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
 from headrace.core.record_slab cimport NO_SLOT, NOBODY, Record
@@ -18,6 +19,7 @@ from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, 
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE
 from headrace.engine.pubsub.notifications cimport STREAM
+from headrace.engine.rules.book cimport GroupRules
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.streams.arguments import INVALID_ID
@@ -201,12 +203,17 @@ def xack(Call call) -> None:
     cdef Stream stream = call.stream(1)
     cdef Group group = stream.find_group(<bytes>call.argv[2]) if stream is not None else None
     cdef uint64_t acknowledged = 0
+    cdef list ids
     cdef StreamID id
     if group is not None:
-        for id in strict_ids(call, 3, call.argc - 3):
+        ids = strict_ids(call, 3, call.argc - 3)
+        for id in ids:
             acknowledged += group.acknowledge_id(id.id)
         if acknowledged:
             call.changed(acknowledged)
+            if call.engine.ruled and not call.engine.applying:
+                call.emit(call.argv)
+                settle_acknowledged(call, <bytes>call.argv[1], stream, group.name, ids)
     call.reply.integer(acknowledged)
 
 
@@ -229,6 +236,7 @@ def xnack(Call call) -> None:
     cdef bint known = not call.engine.effects.wanted or knows_releases(call)
     cdef uint64_t released = 0
     cdef uint64_t deliveries
+    cdef GroupRules rules = None
     cdef uint32_t slot
     cdef StreamID id
     if is_word(call.argv[3], b"silent"):
@@ -260,6 +268,10 @@ def xnack(Call call) -> None:
             raise CommandError(b"ERR Unrecognized XNACK option '%s'" % quoted(call.argv[i]))
     if first == 0:
         raise CommandError(b"ERR syntax error, expected IDS keyword")
+    if call.engine.ruled and not call.engine.applying:
+        rules = rules_of(call, <bytes>call.argv[1], group.name)
+        if rules is not None:
+            call.emit_nothing()
     for id in strict_ids(call, first, numids):
         slot = group.pending.find(id.id)
         if slot == NO_SLOT and not (force and group.log.contains(id.id)):
@@ -267,10 +279,12 @@ def xnack(Call call) -> None:
         deliveries = 0 if slot == NO_SLOT else group.pending.get_deliveries(slot)
         deliveries = verdict_count(verdict, deliveries) if retries == -1 else <uint64_t>retries
         if slot == NO_SLOT:
-            group.pending.add(id.id, 0, deliveries, NOBODY, None)
-        else:
+            slot = group.pending.add(id.id, 0, deliveries, NOBODY, None)
+        elif rules is None:
             group.release(slot, deliveries)
-        if not known:
+        if rules is not None:
+            reject(call, <bytes>call.argv[1], group, rules, slot, verdict, deliveries)
+        elif not known:
             emit_released(call, group, <bytes>call.argv[1], id.id, deliveries)
         released += 1
     if released:
@@ -288,6 +302,16 @@ cdef Consumer consumer_of(Call call, Group group, int64_t moment):
         call.changed()
         call.notify(STREAM, b"xgroup-createconsumer", <bytes>call.argv[1])
     return consumer
+
+
+cdef int note_claims(Call call, Group group) except -1:
+    """Have the group looked at in time, where a rule limits how long consumers may have entries."""
+    cdef GroupRules rules
+    if not call.engine.applying:
+        rules = rules_of(call, <bytes>call.argv[1], group.name)
+        if rules is not None:
+            expect_failures(call, rules)
+    return 0
 
 
 @command(
@@ -387,6 +411,8 @@ def xclaim(Call call) -> None:
         emit_claim(call, group, <bytes>call.argv[1], consumer.name, slot, group.last_id)
         claimed += 1
     call.reply.settle_array(mark, claimed)
+    if call.engine.ruled:
+        note_claims(call, group)
     moved = not claimed and not same(former, group.last_id)     # claims tell it themselves
     if moved:
         emit_position(call, group, <bytes>call.argv[1])
@@ -477,6 +503,8 @@ def xautoclaim(Call call) -> None:
         emit_consumer(call, group, <bytes>call.argv[1], consumer)
     if claimed or gone:
         call.changed(len(claimed) + len(gone))
+    if call.engine.ruled:
+        note_claims(call, group)
 
 
 # --- looking ---------------------------------------------------------------------------------------------------

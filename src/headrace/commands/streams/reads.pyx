@@ -9,6 +9,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.commands.streams.arguments cimport id_text, is_word, reply_entry, reply_fields, strict_id
 from headrace.commands.streams.effects cimport emit_claim, emit_consumer, emit_position, emit_seen
+from headrace.commands.streams.failing cimport (
+    create_missing, expect_failures, next_due, redeliver, return_due, rules_of, take_due,
+)
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Consumer, Group, idle_time
 from headrace.core.node cimport NodeCursor
@@ -19,6 +22,7 @@ from headrace.core.stream_id cimport ID, StreamID, less, make_id, max_id, same, 
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport BLOCKING, MOVABLE_KEYS, READ, WRITE
 from headrace.engine.pubsub.notifications cimport KEY_MISS, STREAM
+from headrace.engine.rules.book cimport GroupRules
 from headrace.protocol.reply cimport ReplyWriter
 
 from headrace.commands.declaration.table import command
@@ -53,6 +57,8 @@ cdef class Reading:
     cdef uint64_t emitted
     cdef size_t began               # how much was written before this reply
     cdef int64_t oldest_pending     # delivery time, over all streams, of what could be claimed
+    cdef bint ruled                 # groups may have rules that matter to this read
+    cdef int64_t next_due           # when a rule gives something again, over all streams, in Unix ms; -1: never
 
     # --- parsing -----------------------------------------------------------------------------------------------
 
@@ -170,11 +176,14 @@ cdef class Reading:
         cdef StreamID behind
         cdef size_t mark = 0
         cdef int64_t served = 0
+        self.ruled = call.engine.ruled and self.group_name is not None and not call.engine.applying
         for i in range(self.streams):
             stream = call.stream(self.first_key + i)
             group = None
             if self.group_name is not None:
                 group = stream.find_group(self.group_name) if stream is not None else None
+                if group is None and self.ruled:
+                    group = create_missing(call, <bytes>call.argv[self.first_key + i], stream, self.group_name)
                 if group is None:
                     raise CommandError(
                         b"NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option" % (
@@ -183,6 +192,7 @@ cdef class Reading:
 
         self.began = reply.written()
         self.oldest_pending = -1
+        self.next_due = -1
         for i in range(self.streams):
             if self.exhausted():
                 break
@@ -226,6 +236,10 @@ cdef class Reading:
                 if remaining <= LATEST - call.engine.steady_now_ms:
                     for key in keys:
                         call.engine.waiting.remind(call.db, key, call.engine.steady_now_ms + remaining)
+        if self.next_due != -1:
+            remaining = max(self.next_due - call.now_ms, 1)
+            for key in keys:
+                call.engine.waiting.remind(call.db, key, call.engine.steady_now_ms + remaining)
         return 0
 
     cdef bint exhausted(self):
@@ -277,6 +291,8 @@ cdef class Reading:
         """XREADGROUP of one stream; whether it replied anything."""
         cdef Call call = self.call
         cdef bint history = not same(behind, max_id())
+        cdef GroupRules rules = rules_of(call, key, group.name) if self.ruled else None
+        cdef list due = None
         cdef bint claims = False
         cdef bint fresh = False
         cdef bint created = False
@@ -292,6 +308,8 @@ cdef class Reading:
         elif self.claiming:
             claims = self.find_claimable(group)
         if not history:
+            if rules is not None and rules.redelivers and not self.claiming and not self.noack:
+                due = take_due(call, key, group, rules, most)
             fresh = group.log.last_alive(&last) and less(group.last_id, last)
         consumer = group.find_consumer(self.consumer_name)
         if consumer is None:
@@ -301,13 +319,16 @@ cdef class Reading:
             call.notify(STREAM, b"xgroup-createconsumer", key)
         consumer.seen_time = call.now_ms
         call.emit_nothing()
-        if history or fresh or claims:
+        if history or fresh or claims or due:
             entries = self.begin_stream(key, served, mark)
             if history:
                 given = self.give_history(key, group, consumer, behind, most, &effects)
             else:
                 if claims:
                     given = self.give_claimed(key, group, consumer, before, most)
+                    effects += given
+                elif due:
+                    given = self.give_due(key, group, consumer, rules, due, before)
                     effects += given
                 if fresh and (most == 0 or <uint64_t>given < most):
                     given += self.give_new(key, group, consumer, before, most - given if most else 0, &effects)
@@ -319,7 +340,16 @@ cdef class Reading:
             call.changed()
         if created and (self.noack or not effects):
             emit_consumer(call, group, key, consumer)
-        return history or fresh or claims
+        if rules is not None:
+            expect_failures(call, rules)
+            if rules.redelivers and self.blocks and not given:
+                self.note_due(next_due(call, group, rules))
+        return history or fresh or claims or bool(due)
+
+    cdef int note_due(self, int64_t when_ms) except -1:
+        if when_ms != -1 and (self.next_due == -1 or when_ms < self.next_due):
+            self.next_due = when_ms
+        return 0
 
     cdef bint find_claimable(self, Group group):
         """Whether the longest waiting record whose entry exists may be claimed; its time is noted for the alarm."""
@@ -402,6 +432,22 @@ cdef class Reading:
                 given += 1
                 self.emitted += 1
             slot = following
+        return given
+
+    cdef int64_t give_due(self, bytes key, Group group, Consumer consumer, GroupRules rules, list due,
+                          ID before) except -1:
+        """Entries that a rule delivers again, as new ones are replied."""
+        cdef NodeCursor node
+        cdef int64_t given = 0
+        cdef StreamID id
+        for i, id in enumerate(due):
+            if self.exhausted():
+                return_due(self.call, rules, due[i:])
+                break
+            if group.log.find(id.id, &node) and redeliver(self.call, key, group, rules, consumer, id, before):
+                reply_entry(self.call.reply, &node)
+                given += 1
+                self.emitted += 1
         return given
 
     cdef int64_t give_new(self, bytes key, Group group, Consumer consumer, ID before, uint64_t most,

@@ -93,6 +93,8 @@ def access_words(command: Command, argv: list[bytes], index: int) -> tuple[str, 
     if command.name == b"bitfield":
         writes = any(word.lower() in (b"set", b"incrby") for word in argv[2:])
         return ("RW", "access", "update") if writes else ("RO", "access")
+    if command.reading is not None and len(argv) > 2 and argv[2].lower() in command.reading:
+        return ("RO", "access")
     words: tuple[str, ...] = command.access[min(index, len(command.access) - 1)]
     return words
 
@@ -111,6 +113,12 @@ def access_needed(command: Command, argv: list[bytes], index: int) -> Access:
 def glob(pattern: bytes) -> Matcher:
     """Return what tells whether a key or channel matches; as anywhere but in KEYS, a star does not match nothing."""
     return matcher(pattern) if pattern != b"*" else bool
+
+
+def _is_prefix(allowed: bytes, pattern: bytes) -> bool:
+    """Tell whether a pattern is a plain beginning and a star, and another one begins so, too."""
+    plain = allowed[:-1]
+    return allowed.endswith(b"*") and not any(sign in plain for sign in b"*?[\\") and pattern.startswith(plain)
 
 
 @dataclass
@@ -185,6 +193,14 @@ class Selector:
 
     def _allows_key(self, key: bytes, needed: Access) -> bool:
         return any(needed & access == needed and glob(pattern)(key) for pattern, access in self.keys.items())
+
+    def allows_keys_matching(self, pattern: bytes) -> bool:
+        """Tell whether every key that matches a pattern may be read and written, as far as the patterns show it."""
+        every = Access.READ | Access.WRITE
+        return self.every_key or any(
+            access == every and (allowed == pattern or _is_prefix(allowed, pattern))
+            for allowed, access in self.keys.items()
+        )
 
     def allows_channel(self, channel: bytes, *, as_pattern: bool) -> bool:
         """Tell whether a channel may be used; a pattern only where the very same one is allowed."""
@@ -406,6 +422,10 @@ class User:
     def allows_channel(self, channel: bytes, *, as_pattern: bool) -> bool:
         """Tell whether the user may listen to a channel or pattern."""
         return any(selector.allows_channel(channel, as_pattern=as_pattern) for selector in self.selectors)
+
+    def allows_keys_matching(self, pattern: bytes) -> bool:
+        """Tell whether the user may read and write every key that matches a pattern."""
+        return any(selector.allows_keys_matching(pattern) for selector in self.selectors)
 
     def allows_every_key(self, command: Command, argv: list[bytes]) -> bool:
         """Tell whether the user may run a command on any key."""

@@ -1,0 +1,160 @@
+# cython: nonecheck=True
+"""How much a stream keeps, where a rule says it: at every append, and by time.
+
+    MAXLEN     so many entries                     exactly
+    MAXAGE     entries that are not older          by the time in their IDs
+    MAXBYTES   nodes of so many bytes              whole nodes; the newest one always stays
+
+Entries go from the front. KEEPREF leaves pending records of them behind, DELREF removes those, too. With ACKED the
+first entry that a group has yet to read or to acknowledge ends it, so that nothing is ever looked at twice: what lies
+behind such an entry goes when that one does. DROP ACKED is about single entries, wherever they are.
+
+The effect is a plain XTRIM up to the first entry that is left, whatever the limit was.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from headrace.commands.streams.arguments cimport id_text
+from headrace.commands.streams.effects cimport emit_acknowledged, emit_deleted, knows_policies
+from headrace.core.group cimport Group
+from headrace.core.node_store cimport NodeWalk, walk_nodes
+from headrace.core.stream cimport ACKED, DELREF, References, TrimGoal, TrimRecord
+from headrace.core.stream_id cimport ID, StreamID, make_id
+from headrace.engine.pubsub.notifications cimport STREAM
+
+cdef enum:
+    LONGEST_GAP_MS = 1000       # between an entry's time and its end, where nothing is appended
+
+
+cdef int free_dropped(Call call, Stream stream) except -1:
+    if stream.log.dropped is not None:
+        dropped = stream.log.dropped
+        stream.log.dropped = None
+        call.engine.freeing.discard(dropped)
+    return 0
+
+
+cdef int keep_limits(Call call, bytes key, Stream stream) except -1:
+    cdef StreamRules rules = call.engine.rules.find(call.db, key)
+    if rules is None or not rules.limits:
+        return 0
+    trim(call, stream, rules)
+    if rules.max_age_ms and rules.timer is None:
+        plan(call, stream, rules)
+    return 0
+
+
+def keep_by_time(Call call, StreamRules rules) -> None:
+    """Remove what a stream must not keep any longer, and plan when to look again."""
+    value = call.db.values.get(rules.key)
+    if type(value) is Stream:
+        trim(call, <Stream>value, rules)
+        plan(call, <Stream>value, rules)
+
+
+cdef int plan(Call call, Stream stream, StreamRules rules) except -1:
+    """Have the stream looked at when its oldest entry is too old; a little later, so that several go at once."""
+    cdef int64_t gap
+    cdef int64_t due
+    if rules.max_age_ms and stream.log.length:
+        gap = min(rules.max_age_ms // 10 + 1, LONGEST_GAP_MS)
+        due = <int64_t>min(stream.log.first_id.ms, <uint64_t>call.now_ms) + rules.max_age_ms
+        call.engine.rules.expect_stream(rules, max(due, call.now_ms) + gap)
+    return 0
+
+
+cdef int expect_trim(Call call, Stream stream, StreamRules rules) except -1:
+    if rules.policy == ACKED and rules.limits and rules.timer is None and is_over(call, stream, rules):
+        return call.engine.rules.expect_stream(rules, call.now_ms + LONGEST_GAP_MS)
+    return 0
+
+
+cdef bint is_over(Call call, Stream stream, StreamRules rules):
+    """Whether a stream holds more than a limit allows."""
+    return (
+        (rules.max_length and stream.log.length > rules.max_length)
+        or (rules.max_bytes and stream.log.stored_bytes > rules.max_bytes and stream.log.node_count() > 1)
+        or (rules.max_age_ms and stream.log.length and is_old(call, stream, rules))
+    )
+
+
+cdef bint is_old(Call call, Stream stream, StreamRules rules):
+    """Whether the first entry is older than the limit."""
+    return call.now_ms > rules.max_age_ms and stream.log.first_id.ms < <uint64_t>(call.now_ms - rules.max_age_ms)
+
+
+cdef uint64_t trim(Call call, Stream stream, StreamRules rules) except? 0:
+    """Remove what is over the limits; how many entries went."""
+    cdef TrimGoal goal
+    cdef TrimRecord record = None
+    cdef uint64_t removed = 0
+    if not is_over(call, stream, rules):
+        return 0
+    memset(&goal, 0, sizeof(goal))
+    goal.policy = rules.policy
+    goal.front_only = True
+    if rules.policy == DELREF and call.engine.effects.wanted and not knows_policies(call):
+        record = TrimRecord()
+    if rules.max_length and stream.log.length > rules.max_length:
+        goal.by_length = True
+        goal.length = rules.max_length
+        removed += stream.trim(&goal, NULL, record)
+        goal.by_length = False
+    if rules.max_age_ms and stream.log.length and is_old(call, stream, rules):
+        goal.min_id = make_id(call.now_ms - rules.max_age_ms, 0)
+        removed += stream.trim(&goal, NULL, record)
+    if rules.max_bytes and stream.log.stored_bytes > rules.max_bytes and stream.log.node_count() > 1:
+        goal.min_id = first_that_fits(stream, rules.max_bytes)
+        removed += stream.trim(&goal, NULL, record)
+    if removed:
+        free_dropped(call, stream)
+        rules.done.trimmed += removed
+        call.changed(removed)
+        call.touch(rules.key)
+        call.notify(STREAM, b"xtrim", rules.key)
+        emit_trim(call, stream, rules, record)
+    return removed
+
+
+cdef ID first_that_fits(Stream stream, uint64_t most):
+    """The master ID of the first node of those that have so many bytes together, or of the last."""
+    cdef NodeWalk nodes = walk_nodes(stream.log)
+    cdef uint64_t left = stream.log.stored_bytes
+    cdef uint64_t behind = stream.log.node_count()
+    while nodes.next_node() and left > most and behind > 1:
+        left -= nodes.stored()
+        behind -= 1
+    return nodes.master
+
+
+cdef int emit_trim(Call call, Stream stream, StreamRules rules, TrimRecord record) except -1:
+    cdef list effect
+    if not call.engine.effects.wanted:
+        return call.emit_nothing()
+    if record is not None:
+        for group, id in record.dropped:
+            emit_acknowledged(call, <Group>group, rules.key, (<StreamID>id).id)
+    if stream.log.length:
+        effect = [b"XTRIM", rules.key, b"MINID", b"=", id_text(stream.log.first_id)]
+    else:
+        effect = [b"XTRIM", rules.key, b"MAXLEN", b"=", b"0"]
+    if rules.policy == DELREF and record is None:
+        effect.append(b"DELREF")
+    return call.emit(effect)
+
+
+cdef int drop_finished(Call call, bytes key, Stream stream, StreamRules rules, list ids) except -1:
+    cdef References references = stream.references()
+    cdef list gone = []
+    cdef StreamID id
+    for id in ids:
+        if not references.hold(id.id) and stream.log.delete(id.id):
+            gone.append(id)
+    if gone:
+        rules.done.dropped += len(gone)
+        call.changed(len(gone))
+        call.touch(key)
+        call.notify(STREAM, b"xdel", key)
+        emit_deleted(call, key, gone)
+    return 0

@@ -1,0 +1,418 @@
+# cython: nonecheck=True
+"""The book of rules: what is in force for each stream, as commands look it up, and what is due.
+
+    headrace:{key}:policy, headrace:{pattern}:policy-match     the data: hashes like any others
+              │ whatever changes them (engine.side_keys)
+              ▼
+    DatabaseRules   by_key, by_pattern     what is declared
+                    resolved               key ─► StreamRules ─► GroupRules      what is in force, when first asked for
+    timers          StreamRules, GroupRules                                      what has to be looked at, and when
+
+A key's own rule wins over those of patterns, of the stream and of each group by itself. Of several patterns that match,
+the longest wins, and of equally long ones the first in the order of their bytes.
+
+`engine.ruled` says whether commands have to look here at all; where there is no rule, that comparison is all they do.
+On a replica the rules sleep: its master keeps them. Whoever repeats effects asks nothing here.
+
+Nothing looks at streams that are not due. The exception is a pattern that is set, loaded or woken: then all keys are
+looked at once, a slice at a time, because a stream that nobody writes to any more may be too long or too old.
+"""
+
+cimport cython
+
+from headrace.core.clock cimport monotonic_ns
+from headrace.core.stream cimport ACKED, DELREF, KEEPREF, Stream
+from headrace.engine.engine cimport Engine
+
+from headrace.engine.glob import matcher
+from headrace.engine.rules.dead_letters import default_stream
+from headrace.engine.rules.rule import OF_KEY, OF_PATTERN, group_rule_of, groups_of, stream_rule_of
+from headrace.engine.side_keys import side_key
+
+RETRIES = b"retries"
+
+cdef enum:
+    PAUSE_MS = 2                # between two turns, each of which takes …
+    TURN_NS = 400000            # … about so long
+    SEARCHED_AT_ONCE = 500      # keys, for streams under patterns
+    HELD_UP_MS = 100            # until the next look where nothing may be changed now
+    RESOLVED_LEAST = 1024
+
+cdef dict POLICIES = {b"keepref": KEEPREF, b"delref": DELREF, b"acked": ACKED}
+
+
+@cython.final
+cdef class Done:
+    """See the declaration."""
+
+
+@cython.final
+cdef class StreamRules:
+    """See the declaration."""
+
+
+@cython.final
+cdef class GroupRules:
+    """See the declaration."""
+
+    cdef int64_t backoff(self, uint64_t deliveries) noexcept:
+        """How long an entry waits after it failed so often: the least, twice that, and so on, up to the most."""
+        cdef uint64_t doublings = deliveries - 1 if deliveries else 0
+        if doublings >= 40:
+            return self.retry_max_ms
+        return min(self.retry_max_ms, self.retry_min_ms << doublings)
+
+
+class Declared:
+    """What one hash says: a rule of the stream, or None, and rules of groups; and what each has done."""
+
+    def __init__(self, held, former, now_ms: int):
+        self.stream = stream_rule_of(held)
+        self.groups = {}
+        for name in groups_of(held):
+            rule = group_rule_of(held, name)
+            if rule is not None:
+                self.groups[name] = rule
+        self.done = {}
+        for name, rule in ((None, self.stream), *self.groups.items()):
+            if former is not None and former.rule_of(name) == rule:
+                self.done[name] = former.done.get(name) or begin_counting(now_ms)
+            else:
+                self.done[name] = begin_counting(now_ms)
+
+    def rule_of(self, group):
+        """Return the rule of the stream (None), or of a group; None where there is none."""
+        return self.stream if group is None else self.groups.get(group)
+
+    def says_something(self) -> bool:
+        """Tell whether there is any rule."""
+        return self.stream is not None or bool(self.groups)
+
+
+cdef Done begin_counting(int64_t now_ms):
+    cdef Done done = Done.__new__(Done)
+    done.since_ms = now_ms
+    return done
+
+
+@cython.final
+cdef class DatabaseRules:
+    """See the declaration."""
+
+    def __cinit__(self):
+        self.by_key = {}
+        self.by_pattern = {}
+        self.patterns = []
+        self.resolved = {}
+        self.resolved_most = RESOLVED_LEAST
+
+
+@cython.final
+cdef class RuleBook:
+    """See the module."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.databases = [DatabaseRules() for _ in engine.databases]
+        self.stale = {}
+        self.timers = TimerHeap()
+        self.chore = engine.chores.register(self.run_due, in_unix_time=True, pause_ms=PAUSE_MS)
+        for kind in (OF_KEY, OF_PATTERN, RETRIES):
+            engine.side_keys.watch(kind, self)
+
+    def equip(self, keep_stream, keep_group) -> None:
+        """Give the book what does what is due, which is about commands, and so above it."""
+        self.keep_stream = keep_stream
+        self.keep_group = keep_group
+
+    # --- what changes the data -----------------------------------------------------------------------------------
+
+    def changed(self, db: Database, side: bytes, key: bytes) -> None:
+        """Have a side key read again: it has come, changed or gone."""
+        cdef StreamRules known
+        cdef GroupRules group
+        if self.writing:
+            return
+        if side.endswith(RETRIES):
+            known = (<DatabaseRules>self.databases[db.number]).resolved.get(key)
+            if known is not None:
+                for group in known.groups.values():
+                    group.waiting = None
+                self.engine.keyspace.signal(db, key)
+            return
+        self.stale[db.number, side] = key
+        if not self.engine.is_replica:
+            self.engine.ruled = True
+            self.chore.expect(self.engine.now_ms)
+
+    def cleared(self, db: Database) -> None:
+        """Forget the rules of a database, which has no keys any more."""
+        cdef DatabaseRules rules = self.databases[db.number]
+        self.stale = {place: key for place, key in self.stale.items() if place[0] != db.number}
+        self.forget_all(rules)
+        rules.by_key = {}
+        rules.by_pattern = {}
+        rules.patterns = []
+        self.decide_ruled()
+
+    def swapped(self, db: Database, other: Database) -> None:
+        """Exchange the rules of two databases."""
+        cdef DatabaseRules rules
+        self.refresh_swapped(db, other)
+        self.databases[db.number], self.databases[other.number] = (
+            self.databases[other.number], self.databases[db.number])
+        for each in (db, other):
+            rules = self.databases[(<Database>each).number]
+            self.forget_all(rules)
+            self.plan_all(each)
+
+    def refresh_swapped(self, db: Database, other: Database) -> None:
+        """Let what is still to be read be read in the database that has it now."""
+        numbers = {db.number: other.number, other.number: db.number}
+        self.stale = {(numbers.get(number, number), side): key for (number, side), key in self.stale.items()}
+
+    def wake(self) -> None:
+        """Keep the rules from now on: the data is there, and nobody else does."""
+        self.awake_ms = self.engine.now_ms
+        for db in self.engine.databases:
+            self.forget_all(<DatabaseRules>self.databases[(<Database>db).number])
+            self.plan_all(db)
+        self.decide_ruled()
+        if self.engine.ruled:
+            self.chore.expect(self.engine.now_ms)
+
+    def sleep(self) -> None:
+        """Let somebody else keep the rules."""
+        for rules in self.databases:
+            self.forget_all(<DatabaseRules>rules)
+        self.engine.ruled = False
+
+    cdef int decide_ruled(self) except -1:
+        """Find out whether commands have to look here."""
+        cdef DatabaseRules rules
+        found = bool(self.stale)
+        for rules in self.databases:
+            found = found or bool(rules.by_key) or bool(rules.by_pattern)
+        self.engine.ruled = found and not self.engine.is_replica
+        return 0
+
+    cdef int refresh(self) except -1:
+        """Read the side keys that have changed."""
+        cdef dict stale = self.stale
+        cdef DatabaseRules rules
+        cdef Database db
+        self.stale = {}
+        for (number, side), key in stale.items():
+            db = self.engine.databases[number]
+            rules = self.databases[number]
+            declared = rules.by_pattern if side == side_key(key, OF_PATTERN) else rules.by_key
+            held = db.values.get(side)
+            found = Declared(held, declared.get(key), self.engine.now_ms) if type(held) is dict else None
+            if found is not None and found.says_something():
+                declared[key] = found
+            elif declared.pop(key, None) is None:
+                continue
+            if declared is rules.by_key:
+                self.forget(rules, key)
+                self.plan(db, key)
+                self.engine.keyspace.signal(db, key)
+            else:
+                for waited in list(db.waiting):
+                    if matcher(key)(waited):
+                        self.engine.keyspace.signal(db, waited)
+                winning = sorted(rules.by_pattern, key=lambda pattern: (-len(pattern), pattern))
+                rules.patterns = [(matcher(pattern), pattern) for pattern in winning]
+                self.forget_all(rules)
+                self.plan_all(db)
+        return self.decide_ruled()
+
+    cdef int forget(self, DatabaseRules rules, bytes key) except -1:
+        """Forget what is in force for a key; it is found out again when it is asked for."""
+        cdef StreamRules known = rules.resolved.pop(key, None)
+        cdef GroupRules group
+        if known is not None:
+            if known.timer is not None:
+                self.timers.remove(known.timer)
+                known.timer = None
+            for group in known.groups.values():
+                if group.timer is not None:
+                    self.timers.remove(group.timer)
+                    group.timer = None
+        return 0
+
+    cdef int forget_all(self, DatabaseRules rules) except -1:
+        rules.cursor = None
+        for key in list(rules.resolved):
+            self.forget(rules, key)
+        return 0
+
+    # --- looking up ----------------------------------------------------------------------------------------------
+
+    cdef StreamRules find(self, Database db, bytes key):
+        """What is in force for a key, or None."""
+        cdef DatabaseRules rules
+        if self.stale:
+            self.refresh()
+        rules = <DatabaseRules>self.databases[db.number]
+        found = rules.resolved.get(key, rules)
+        return self.resolve(rules, db, key) if found is rules else <StreamRules>found
+
+    cdef StreamRules resolve(self, DatabaseRules rules, Database db, bytes key):
+        cdef StreamRules found
+        cdef GroupRules group
+        declared = []
+        if key in rules.by_key:
+            declared.append((None, rules.by_key[key]))
+        for matches, pattern in rules.patterns:
+            if matches(key):
+                declared.append((pattern, rules.by_pattern[pattern]))
+        if len(rules.resolved) > rules.resolved_most:
+            for known in [known for known in rules.resolved if known not in db.values]:
+                self.forget(rules, known)
+            rules.resolved_most = max(RESOLVED_LEAST, 2 * len(rules.resolved))
+        if not declared:
+            rules.resolved[key] = None
+            return None
+        found = StreamRules.__new__(StreamRules)
+        found.db = db
+        found.key = key
+        found.groups = {}
+        found.retries_key = side_key(key, RETRIES)
+        for pattern, each in declared:
+            if found.rule is None and each.stream is not None:
+                found.rule = each.stream
+                found.pattern = pattern
+                found.done = each.done[None]
+                found.max_length = found.rule.max_length
+                found.max_age_ms = found.rule.max_age_ms
+                found.max_bytes = found.rule.max_bytes
+                found.policy = POLICIES[found.rule.references]
+                found.limits = bool(found.max_length or found.max_age_ms or found.max_bytes)
+                found.drops_acked = found.rule.drops_acked
+            for name, rule in each.groups.items():
+                if name in found.groups:
+                    continue
+                group = GroupRules.__new__(GroupRules)
+                group.stream = found
+                group.name = name
+                group.rule = rule
+                group.pattern = pattern
+                group.done = each.done[name]
+                group.visibility_ms = rule.visibility_ms
+                group.retry_min_ms = rule.retry_min_ms
+                group.retry_max_ms = rule.retry_max_ms
+                group.max_deliveries = rule.max_deliveries
+                group.buries = rule.buries
+                group.dead_letter = rule.dead_letter or default_stream(key)
+                group.consumer_ttl_ms = rule.consumer_ttl_ms
+                group.create_from = rule.create_from
+                group.redelivers = bool(group.visibility_ms or group.retry_min_ms)
+                found.groups[name] = group
+        rules.resolved[key] = found
+        return found
+
+    def in_force(self, db: Database, key: bytes) -> StreamRules | None:
+        """Return what is in force for a key."""
+        return self.find(db, key)
+
+    def declared(self, db: Database, name: bytes, is_pattern: bool) -> Declared | None:
+        """Return what is declared for a key or a pattern."""
+        if self.stale:
+            self.refresh()
+        rules = <DatabaseRules>self.databases[db.number]
+        return (rules.by_pattern if is_pattern else rules.by_key).get(name)
+
+    def declarations(self, db: Database) -> list:
+        """List all that is declared in a database: (name, whether it is a pattern, Declared), keys first."""
+        if self.stale:
+            self.refresh()
+        rules = <DatabaseRules>self.databases[db.number]
+        return [
+            *((key, False, found) for key, found in sorted(rules.by_key.items())),
+            *((pattern, True, found) for pattern, found in sorted(rules.by_pattern.items())),
+        ]
+
+    # --- what is due ---------------------------------------------------------------------------------------------
+
+    cdef int plan(self, Database db, bytes key) except -1:
+        """Have a stream and its groups looked at soon, where there are rules that time concerns."""
+        cdef StreamRules found
+        cdef GroupRules group
+        if type(db.values.get(key)) is not Stream or self.engine.is_replica:
+            return 0
+        found = self.find(db, key)
+        if found is not None:
+            if found.limits:
+                self.expect_stream(found, self.engine.now_ms)
+            for group in found.groups.values():
+                self.expect_group(group, self.engine.now_ms)
+        return 0
+
+    def plan_all(self, db: Database) -> None:
+        """Have all streams of a database looked at that have rules; those under patterns are searched for."""
+        cdef DatabaseRules rules = self.databases[db.number]
+        for key in rules.by_key:
+            self.plan(db, key)
+        rules.cursor = 0 if rules.patterns else None
+        self.chore.expect(self.engine.now_ms)
+
+    cdef int expect_stream(self, StreamRules rules, int64_t when_ms) except -1:
+        """Have the limits of a stream looked at, at a time at the latest."""
+        if rules.timer is not None:
+            if rules.timer.due <= when_ms:
+                return 0
+            self.timers.remove(rules.timer)
+        rules.timer = self.timers.add(when_ms, rules)
+        self.chore.expect(when_ms)
+        return 0
+
+    cdef int expect_group(self, GroupRules rules, int64_t when_ms) except -1:
+        """Have a group looked at, at a time at the latest, where there is something to find by time."""
+        if not rules.consumer_ttl_ms and not (rules.visibility_ms and rules.max_deliveries):
+            return 0
+        if rules.timer is not None:
+            if rules.timer.due <= when_ms:
+                return 0
+            self.timers.remove(rules.timer)
+        rules.timer = self.timers.add(when_ms, rules)
+        self.chore.expect(when_ms)
+        return 0
+
+    def run_due(self) -> int | None:
+        """Do what is due, for a moment; return when the next is due, in Unix ms."""
+        cdef uint64_t until = monotonic_ns() + TURN_NS
+        cdef Engine engine = <Engine>self.engine
+        cdef int64_t now_ms = engine.now_ms
+        if engine.is_replica:
+            return None
+        if engine.loading or engine.is_paused() or engine.write_refusal is not None:
+            return now_ms + HELD_UP_MS
+        if self.stale:
+            self.refresh()
+        while monotonic_ns() < until:
+            target = self.timers.pop_due(now_ms)
+            if target is None:
+                break
+            if type(target) is StreamRules:
+                (<StreamRules>target).timer = None
+                engine.act((<StreamRules>target).db, self.keep_stream, target)
+            else:
+                (<GroupRules>target).timer = None
+                engine.act((<GroupRules>target).stream.db, self.keep_group, target)
+        if self.search():
+            return now_ms
+        return self.timers.first_due
+
+    def search(self) -> bool:
+        """Look at some keys for streams under patterns; return whether there are more to look at."""
+        cdef DatabaseRules rules
+        for number, rules in enumerate(self.databases):
+            if rules.cursor is None:
+                continue
+            db = self.engine.databases[number]
+            cursor, keys = db.scan(rules.cursor, SEARCHED_AT_ONCE)
+            rules.cursor = cursor or None
+            for key in keys:
+                self.plan(db, key)
+            return True
+        return False
