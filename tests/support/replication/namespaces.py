@@ -35,11 +35,11 @@ class Namespace:
             holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self._holder.stdout is not None
-        assert self._holder.stderr is not None
         self.pid = self._holder.pid
         self.path = Path(f"/proc/{self.pid}/ns/net")
         if not self._holder.stdout.readline():
-            raise OSError(self._holder.stderr.read().strip())
+            _, why = self._holder.communicate()
+            raise OSError(why.strip())
 
     def close(self) -> None:
         self._holder.communicate()
@@ -49,7 +49,7 @@ class Namespace:
         command = ["nsenter", f"--net={self.path}", program, *arguments]
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise OSError(done.stderr.strip())
+            raise OSError(done.stderr.partition("\n")[0])
 
     def set_up(self, *lines: str) -> None:
         self.run("ip", "-batch", "-", given="\n".join(lines))
