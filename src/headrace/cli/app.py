@@ -17,6 +17,7 @@ from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
 from headrace.cli.migrate.command import MIGRATE_HELP, migrate
 from headrace.cli.pipeline.command import pipeline_app
+from headrace.cli.policy.command import policy_app
 from headrace.cli.serve import SERVE_HELP, serve
 from headrace.cli.tail.command import TAIL_HELP, tail
 from headrace.cli.top.command import TOP_HELP, top
@@ -56,6 +57,7 @@ app.command(help=DEMO_HELP, short_help="Show the whole road, with two kills on t
 app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
 app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes.")(tail)
 app.add_typer(group_app, name="group")
+app.add_typer(policy_app, name="policy")
 app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 app.command(help=CHECK_HELP, short_help="Check the files of a data directory.")(check)
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)

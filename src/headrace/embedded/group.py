@@ -22,6 +22,7 @@ from headrace.core.stream_id import StreamID
 from headrace.embedded.ids import Position, as_milliseconds, as_seconds, behind, first_id
 from headrace.embedded.local_client import LocalClient, Request, text_of
 from headrace.embedded.message import Message, deleted_ids, read_messages
+from headrace.embedded.policies import Duration, Policy, group_words, read_policy
 
 _NEW: Final = b">"
 _AT_ONCE: Final = 1000  # pending records that are listed without letting another thread in between
@@ -97,6 +98,41 @@ class Group:
     @position.setter
     def position(self, place: Position) -> None:
         self._client.call(b"XGROUP", b"SETID", self._key, self._group, behind(place))
+
+    def policy(
+        self,
+        *,
+        visibility: Duration | None = None,
+        retry: tuple[Duration, Duration] | None = None,
+        max_deliveries: int | None = None,
+        dead_letter: str | bytes | None = None,
+        consumer_ttl: Duration | None = None,
+        create_from: str | None = None,
+    ) -> Policy | None:
+        """Set how the group delivers, in the place of its rule; return what is in force, and what it has done.
+
+        What a consumer holds longer than `visibility` goes to the next that reads; `retry` is how long a message waits
+        after it failed, at first and at most. What was delivered `max_deliveries` times and failed moves to the stream
+        `dead_letter`, which has the name of this one with `:dead` behind it where it is not given. Consumers that were
+        not seen for `consumer_ttl` are removed. `create_from` lets readers make the group where it is missing. Without
+        any of these, nothing is set; None where there is no rule.
+        """
+        words = group_words(
+            visibility=visibility,
+            retry=retry,
+            max_deliveries=max_deliveries,
+            dead_letter=dead_letter,
+            consumer_ttl=consumer_ttl,
+            create_from=create_from,
+        )
+        target = (self._key, b"GROUP", self._group)
+        if words:
+            self._client.call(b"HEADRACE", b"POLICY", b"SET", *target, *words)
+        return read_policy(self._client.call(b"HEADRACE", b"POLICY", b"GET", *target))
+
+    def remove_policy(self) -> bool:
+        """Take the rule of the group back; False where it had none of its own."""
+        return bool(self._client.call(b"HEADRACE", b"POLICY", b"DEL", self._key, b"GROUP", self._group))
 
     def _info(self) -> Any:
         for group in self._client.call(b"XINFO", b"GROUPS", self._key):

@@ -22,6 +22,7 @@ from headrace.embedded.group import Group
 from headrace.embedded.ids import Position, as_milliseconds, behind, first_id, last_id
 from headrace.embedded.local_client import LocalClient, Request, text_of
 from headrace.embedded.message import Message, read_messages
+from headrace.embedded.policies import Duration, Policy, Size, read_policy, stream_words
 
 Value = str | bytes | int | float
 Fields = Mapping[str, Value] | Mapping[bytes, Value]
@@ -231,6 +232,30 @@ class Stream:
     def drop(self) -> bool:
         """Remove the stream with all its groups; False where there was none."""
         return bool(self._client.call(b"DEL", self._key))
+
+    def policy(
+        self,
+        *,
+        maxlen: int | None = None,
+        maxage: Duration | None = None,
+        maxbytes: Size | None = None,
+        refs: str | None = None,
+        drop_acked: bool = False,
+    ) -> Policy | None:
+        """Set what the stream keeps, in the place of its rule; return what is in force, and what it has done.
+
+        `refs` says what a limit may remove: `keepref`, `delref`, or `acked`, only what every group has finished.
+        `drop_acked` deletes a message when every group has acknowledged it. Without any of these, nothing is set; None
+        where there is no rule, of the stream or of a pattern that it matches.
+        """
+        words = stream_words(maxlen, maxage, maxbytes, refs, drop_acked=drop_acked)
+        if words:
+            self._client.call(b"HEADRACE", b"POLICY", b"SET", self._key, *words)
+        return read_policy(self._client.call(b"HEADRACE", b"POLICY", b"GET", self._key))
+
+    def remove_policy(self) -> bool:
+        """Take the rule of the stream back; False where it had none of its own."""
+        return bool(self._client.call(b"HEADRACE", b"POLICY", b"DEL", self._key))
 
     # --- groups ----------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ WEIGHTS: Final = {
     b"xnack": 3,
     b"headrace|stage": 3,
     b"headrace|commit": 2,
+    b"headrace|policy": 8,
 }
 QUERIES: Final = (b"q1", b"q2")
 
@@ -374,6 +375,35 @@ def _aggregated(writer: AnyCommand) -> Line:
     return [writer.key("sorted-set"), b"%d" % len(keys), *keys]
 
 
+_STREAM_RULES: Final = (
+    [b"MAXLEN", b"3"],
+    [b"MAXLEN", b"2", b"ACKED"],
+    [b"MAXLEN", b"2", b"DELREF"],
+    [b"MAXAGE", b"90s"],
+    [b"MAXAGE", b"700", b"ACKED", b"DROP", b"ACKED"],
+    [b"MAXBYTES", b"1kb"],
+    [b"DROP", b"ACKED"],
+)
+_GROUP_RULES: Final = (
+    [b"VISIBILITY", b"1s"],
+    [b"VISIBILITY", b"1s", b"MAXDELIVERIES", b"2"],
+    [b"VISIBILITY", b"20", b"MAXDELIVERIES", b"1", b"DEADLETTER", b"s3"],
+    [b"VISIBILITY", b"1s", b"RETRY", b"700", b"90s", b"MAXDELIVERIES", b"3"],
+    [b"RETRY", b"1s", b"2m"],
+    [b"MAXDELIVERIES", b"1"],
+    [b"CONSUMERTTL", b"1m", b"RETRY", b"1s", b"1s"],
+    [b"CREATE", b"FROM", b"0", b"VISIBILITY", b"2s", b"CONSUMERTTL", b"5m"],
+)
+
+
+def _rule(writer: AnyCommand) -> Line:
+    target = [b"MATCH", b"s[12]"] if writer.chance(0.3) else [writer.pick(b"s1", b"s1", b"s2")]
+    group = [b"GROUP", writer.random.choice(GROUPS)] if writer.chance(0.7) else []
+    if writer.chance(0.1):
+        return [b"DEL", *target, *group]
+    return [b"SET", *target, *group, *writer.random.choice(_GROUP_RULES if group else _STREAM_RULES)]
+
+
 _SPECIAL: Final[dict[bytes, Callable[[AnyCommand], Line]]] = {
     b"xadd": _xadd,
     b"xtrim": _xtrim,
@@ -386,6 +416,7 @@ _SPECIAL: Final[dict[bytes, Callable[[AnyCommand], Line]]] = {
     b"xcfgset": _xcfgset,
     b"xsetid": _xsetid,
     b"headrace|link": _link,
+    b"headrace|policy": _rule,
     b"restore": _restore,
     b"set": _set,
     b"bitfield": lambda writer: [writer.key(), *_bit_operations(writer)],

@@ -1,0 +1,1 @@
+"""`headrace policy`: the rules of streams and groups."""
