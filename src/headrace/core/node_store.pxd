@@ -43,6 +43,9 @@ cdef class NodeStore:
     cdef inline uint64_t item_count(self) noexcept:
         return self.node_tree.numele
 
+    # How many entries are alive in the first node, where it is hot; 0: it is cold, or there is none.
+    cdef uint64_t first_live(self) noexcept
+
     cdef inline uint64_t index_node_count(self) noexcept:
         return self.node_tree.numnodes
 

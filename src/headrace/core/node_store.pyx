@@ -120,6 +120,12 @@ cdef class NodeStore:
         master[0] = record.master
         return node_in(self.found_block, record)
 
+    cdef uint64_t first_live(self) noexcept:
+        cdef void *item
+        if not self.node_tree.find_first(&item) or is_part(item):
+            return 0
+        return live_count(<byte_t *>item)
+
     # --- add ---------------------------------------------------------------------------------------------------
 
     cdef int add_node(self, ID master, byte_t *lp) except -1:

@@ -65,6 +65,7 @@ cdef class Stream:
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
     cdef int set_history(self, ID last, int64_t entries_added, ID max_deleted) except -1
     cdef uint64_t trim(self, const TrimGoal *goal, ID *reached, TrimRecord record=*) except? 0
+    cdef bint is_trimmed(self, const TrimGoal *goal) noexcept
     cdef bint may_go(self, NodeWalk part, const TrimGoal *goal, References references, uint64_t removed) noexcept
     cdef uint64_t trim_front(self, const TrimGoal *goal, References references, ID *end) except? 0
     cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end,

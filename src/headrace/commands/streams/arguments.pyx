@@ -8,8 +8,9 @@ from headrace.core.node cimport next_field, walk_fields
 from headrace.core.stream cimport ACKED, DELREF, KEEPREF
 from headrace.core.stream_id cimport (
     BOUND_BAD_ID, BOUND_NO_NEIGHBOUR, Bound, ID_TEXT_MAX, parse_lower, parse_strict_id, parse_upper, wrap_id,
-    write_text,
+    write_decimal, write_text,
 )
+from headrace.protocol.reply cimport DECIMAL_MAX
 
 from headrace.engine.errors import CommandError
 
@@ -76,7 +77,10 @@ cdef bytes id_text(ID id):
 
 
 cdef bytes number(int64_t value):
-    return b"%d" % value
+    cdef byte_t text[DECIMAL_MAX]
+    if value < 0:
+        return b"%d" % value
+    return (<char *>text)[:write_decimal(value, text)]
 
 
 cdef int reply_fields(ReplyWriter reply, NodeCursor *entry) except -1:

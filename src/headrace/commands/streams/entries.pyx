@@ -2,6 +2,7 @@
 """Commands on the entries of a stream: adding, trimming, reading by ID, and the counters of history."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GetSlice
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
@@ -157,7 +158,7 @@ cdef list exact_trim(Call call, Stream stream, const Options *options):
     Redis rewrites every policy as KEEPREF. ACKED may end before it has reached a length, where a node ends, and starts
     from another place when it is repeated: it is told how far it has looked.
     """
-    cdef list argv = list(call.argv)
+    cdef list argv = PyList_GetSlice(call.argv, 0, call.argc)
     cdef Policy policy = options.goal.policy
     cdef ID bound = options.reached
     if not options.goal.approximate and not (options.goal.by_length and policy == ACKED):
