@@ -26,7 +26,10 @@ cdef class EffectLog:
     cdef readonly list ancestors        # (name, offset where it was left), the youngest first
     cdef readonly bint continuous       # every change of the data since that offset was counted
     cdef readonly str vocabulary        # which servers know the words of the effects: see rdb-compatibility-version
-    cdef list pending                   # (database number, argv) of the command that runs
+    # The effects of the command that runs: nearly always there is one, for which no list is made.
+    cdef list pending                   # the argv of the first; None: there is no effect yet
+    cdef int pending_database
+    cdef list more_pending              # (database number, argv) of the others
     cdef list subscribers
     cdef bint paused
     cdef bint following                 # effects are a master's: what is done here by others is none
@@ -38,14 +41,20 @@ cdef class EffectLog:
 
     cdef inline int add(self, int database, list argv) except -1:
         """Note an effect of the command that runs."""
-        self.pending.append((database, argv))
+        if self.pending is None:
+            self.pending = argv
+            self.pending_database = database
+        else:
+            self.more_pending.append((database, argv))
         return 0
 
     cdef int decide_wanted(self) except -1
     cdef int relocate(self) except -1
     cdef int begin_subscribers(self) except -1
     cdef int settle(self) except -1
-    cdef int encode(self) except -1
-    cdef int put(self, list argv) except -1
-    cdef int put_text(self, bytes text) except -1
-    cdef int make_room(self, size_t needed) except -1
+    cdef bint encode(self) except -1
+    cdef bint put_effect(self, int database, list argv) except -1
+    cdef bint put(self, list argv) noexcept
+    cdef bint put_select(self, int number) except -1
+    cdef bint put_hidden(self, list argv) except -1
+    cdef bint make_room(self, size_t needed) noexcept

@@ -26,6 +26,7 @@ finds a new history without ancestors.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
 from headrace.core.memory cimport reallocate, release
@@ -94,7 +95,7 @@ cdef class EffectLog:
     """See the module."""
 
     def __cinit__(self):
-        self.pending = []
+        self.more_pending = []
         self.subscribers = []
         self.selected = -1
         self.history = new_name()
@@ -181,7 +182,9 @@ cdef class EffectLog:
 
     cdef int begin_subscribers(self) except -1:
         cdef Subscriber subscriber
-        for subscriber in self.subscribers:
+        cdef Py_ssize_t i
+        for i in range(PyList_GET_SIZE(self.subscribers)):
+            subscriber = <Subscriber>PyList_GET_ITEM(self.subscribers, i)
             if subscriber.starts_anew:
                 subscriber.starts_anew = False
                 subscriber.begin(self)
@@ -208,7 +211,7 @@ cdef class EffectLog:
 
     def begin_following(self) -> None:
         """Hand over what was done so far, and from now on only what a master sends."""
-        if self.pending:
+        if self.pending is not None:
             self.settle()
         self.following = True
         self.decide_wanted()
@@ -233,31 +236,32 @@ cdef class EffectLog:
 
     def discard(self) -> None:
         """Forget what the command that runs has done so far: a snapshot that was just written has it."""
-        self.pending = []
+        self.pending = None
+        self.more_pending = []
 
     def write(self, unit: list) -> None:
         """Hand over effects that no engine has run: (database number, argv) each."""
-        self.pending = unit
+        self.discard()
+        for number, argv in unit:
+            self.add(number, argv)
         self.settle()
 
     cdef int settle(self) except -1:
         """Hand over the effects of a command that is over, as one unit."""
         cdef Subscriber subscriber
+        cdef Py_ssize_t i
         if not self.wanted:             # CONFIG SET appendonly no, inside the transaction
-            self.pending = []
+            self.discard()
             return 0
         self.begin_subscribers()
-        try:
-            self.encode()
-        except MemoryError:
+        if not self.encode():
             self.selected = -1          # no subscriber has seen what a part of the unit selected
             for subscriber in self.subscribers:
                 subscriber.miss()
             return 0
-        finally:
-            self.pending = []
         self.offset += self.size
-        for subscriber in self.subscribers:
+        for i in range(PyList_GET_SIZE(self.subscribers)):
+            subscriber = <Subscriber>PyList_GET_ITEM(self.subscribers, i)
             subscriber.take(self.data, self.size)
         if self.capacity > KEPT:
             release(self.data)
@@ -265,56 +269,76 @@ cdef class EffectLog:
             self.capacity = 0
         return 0
 
-    cdef int encode(self) except -1:
-        cdef bint several = PyList_GET_SIZE(self.pending) > 1
+    cdef bint encode(self) except -1:
+        """Write the effects that are pending as one unit; False: there is no memory for it."""
+        cdef bint several = PyList_GET_SIZE(self.more_pending) != 0
+        cdef bint fits = True
         self.size = 0
         if several:
-            self.put(MULTI)
-        for number, argv in self.pending:
-            if <int>number != self.selected or self.names_next:
-                self.names_next = False
-                self.put([b"SELECT", b"%d" % number])
-                self.selected = number
-            if is_hidden_command(<list>argv):
-                self.put_text(hide(<list>argv))
-            else:
-                self.put(argv)
+            fits = self.put(MULTI)
+        fits = fits and self.put_effect(self.pending_database, self.pending)
+        self.pending = None
         if several:
-            self.put(EXEC)
-        return 0
+            for database, argv in self.more_pending:
+                fits = fits and self.put_effect(database, argv)
+            fits = fits and self.put(EXEC)
+            self.more_pending = []
+        return fits
 
-    cdef int put(self, list argv) except -1:
-        """Append one command."""
+    cdef bint put_effect(self, int database, list argv) except -1:
+        """Append an effect, behind a SELECT where that is needed; False: there is no memory for it."""
+        if database != self.selected or self.names_next:
+            self.names_next = False
+            self.selected = database
+            if not self.put_select(database):
+                return False
+        return self.put_hidden(argv) if is_hidden_command(argv) else self.put(argv)
+
+    cdef bint put(self, list argv) noexcept:
+        """Append one command; False: there is no memory for it."""
         cdef Py_ssize_t count = PyList_GET_SIZE(argv)
         cdef size_t needed = self.size + HEADER_MAX
         cdef byte_t *p
+        cdef PyObject *text
         cdef Py_ssize_t i
-        cdef bytes text
         for i in range(count):
             needed += PyBytes_GET_SIZE(<bytes>PyList_GET_ITEM(argv, i)) + BULK_OVERHEAD
-        self.make_room(needed)
+        if not self.make_room(needed):
+            return False
         p = put_header(self.data + self.size, c"*", count)
         for i in range(count):
-            text = <bytes>PyList_GET_ITEM(argv, i)
-            p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+            text = PyList_GET_ITEM(argv, i)
+            p = put_bulk(p, <const byte_t *>PyBytes_AS_STRING(<bytes>text), PyBytes_GET_SIZE(<bytes>text))
         self.size = p - self.data
-        return 0
+        return True
 
-    cdef int put_text(self, bytes text) except -1:
-        """Append what is encoded already."""
-        self.make_room(self.size + <size_t>PyBytes_GET_SIZE(text))
+    cdef bint put_select(self, int number) except -1:
+        try:
+            return self.put([b"SELECT", b"%d" % number])
+        except MemoryError:
+            return False
+
+    cdef bint put_hidden(self, list argv) except -1:
+        """Append a command for which Redis has no word; False: there is no memory for it."""
+        cdef bytes text
+        try:
+            text = hide(argv)
+        except MemoryError:
+            return False
+        if not self.make_room(self.size + <size_t>PyBytes_GET_SIZE(text)):
+            return False
         memcpy(self.data + self.size, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
         self.size += <size_t>PyBytes_GET_SIZE(text)
-        return 0
+        return True
 
-    cdef int make_room(self, size_t needed) except -1:
+    cdef bint make_room(self, size_t needed) noexcept:
         cdef size_t capacity
         cdef void *grown
         if needed > self.capacity:
             capacity = needed + needed // 2 + 4096
             grown = reallocate(self.data, capacity) if capacity < UNIT_MAX else NULL
             if grown == NULL:
-                raise MemoryError
+                return False
             self.data = <byte_t *>grown
             self.capacity = capacity
-        return 0
+        return True

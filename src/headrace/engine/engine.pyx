@@ -377,7 +377,7 @@ cdef class Engine:
         # Fewer changes than before: a snapshot was written, or loaded, which is no effect.
         if self.dirty > dirty and not call.explicit_effects and self.effects.wanted:
             self.effects.add(call.db.number, argv)
-        if self.depth == 0 and self.effects.pending:
+        if self.depth == 0 and self.effects.pending is not None:
             self.effects.settle()
         if command.flags & (READ | WRITE | LENGTHY):
             client.told = self.effects.offset
