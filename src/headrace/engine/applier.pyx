@@ -56,6 +56,7 @@ cdef class Applier:
                 if self.error is not None:
                     self.refused = argv
                     break
+                argv = None             # so that the source may use the list again
         finally:
             self.end_run()
         return count

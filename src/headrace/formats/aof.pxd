@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from headrace.formats.command_source cimport CommandSource
@@ -21,6 +22,7 @@ cdef class AofReader(CommandSource):
     cdef readonly object ending
     cdef readonly list places       # (history, offset)
     cdef readonly bint gap          # … see `copy_history`
+    cdef list arguments             # of the command before; None: there is none that the next may be written over
     cdef int64_t origin             # the offset that the first byte would have without the seals before `at`
 
     cpdef list next(self)
@@ -43,7 +45,7 @@ cdef struct Cursor:
 
 cdef Scan scan_number(Cursor *cursor, int64_t *number, const char *expected) noexcept nogil
 cdef Scan scan_argument(Cursor *cursor) noexcept nogil
-cdef list known_command(byte_t **at)
+cdef list known_command(byte_t **at, PyObject *last)
 cdef bint is_word(bytes text, const char *word, Py_ssize_t size) noexcept
 cdef list meaning_of_ping(list argv)
 cdef bint is_hidden_command(list argv)

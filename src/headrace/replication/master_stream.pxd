@@ -14,6 +14,7 @@ cdef class MasterStream(CommandSource):
     cdef size_t command             # where the command begins that is looked at
     cdef int64_t missing            # how many of its arguments have not been looked at
     cdef bint in_transaction        # a MULTI was looked at whose EXEC has not come
+    cdef list arguments             # of the command that `next` gave last; None: the next cannot be written over it
     cdef list refused               # (start, end, database) of commands that could not be repeated
     cdef readonly list messages     # (channel, message, whether it is a shard's) that `next` has met
     cdef readonly Py_ssize_t asked_at   # where the last REPLCONF GETACK began that `next` has met; -1: there was none

@@ -24,6 +24,7 @@ No length is believed before its bytes are there. Bytes that no master sends rai
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 
@@ -38,6 +39,7 @@ from headrace.core.errors import HeadraceError
 cdef enum:
     KEPT = 1 << 20              # a buffer that grew beyond this is given back
     NAME_MAX = 8                # bytes of the longest name that is looked for here: REPLCONF
+    RESEMBLED = 1024            # bytes of a command that is kept for the next to be written over
     SHOWN = 40                  # how many bytes of what is no command are shown
 
 cdef size_t UNIT_MAX = <size_t>1 << 40
@@ -87,8 +89,9 @@ cdef class MasterStream(CommandSource):
         while self.at < self.whole:
             self.start = self.at
             at = self.data + self.at
-            argv = known_command(&at)
+            argv = known_command(&at, <PyObject *>self.arguments)
             self.at = at - self.data
+            self.arguments = argv if self.at - self.start <= RESEMBLED else None
             name = <bytes>argv[0]
             size = PyBytes_GET_SIZE(name)
             if size > NAME_MAX or size < 4:
