@@ -13,8 +13,10 @@ cdef class Backlog(Subscriber):
     cdef public uint64_t needed_from    # an offset: what comes before it nobody needs
     cdef public object on_more          # called when there is something new, once until `read`
     cdef byte_t *ring
+    cdef size_t place                   # where in the ring the next byte goes
     cdef bint told
 
+    cdef void take_around(self, const byte_t *data, size_t size) noexcept
     cdef int make_room(self, size_t size) except -1
     cdef int resize(self, size_t capacity) except -1
     cdef int copy_out(self, uint64_t offset, byte_t *target, size_t size) except -1

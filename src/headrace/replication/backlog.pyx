@@ -36,25 +36,34 @@ cdef class Backlog(Subscriber):
         """Go on at an offset; what is here is forgotten, unless it ends there."""
         if <uint64_t>offset != self.end:
             self.start = self.end = offset
+            self.place = self.end % self.capacity if self.capacity else 0
 
     cdef int take(self, const byte_t *data, size_t size) except -1:
-        cdef size_t at
-        cdef size_t first
         self.make_room(size)
-        self.end += size
-        if size > self.capacity:                # only its end fits
-            data += size - self.capacity
-            size = self.capacity
-        at = (self.end - size) % self.capacity
-        first = min(size, self.capacity - at)
-        memcpy(self.ring + at, data, first)
-        memcpy(self.ring, data + first, size - first)
+        if size < self.capacity - self.place:   # most units do; a division takes as long as to copy one
+            memcpy(self.ring + self.place, data, size)
+            self.place += size
+            self.end += size
+        else:
+            self.take_around(data, size)
         if self.end - self.start > self.capacity:
             self.start = self.end - self.capacity
         if not self.told and self.on_more is not None:
             self.told = True
             self.on_more()
         return 0
+
+    cdef void take_around(self, const byte_t *data, size_t size) noexcept:
+        """Copy what reaches the end of the ring, or is larger than it: then only its end fits."""
+        cdef size_t kept = min(size, self.capacity)
+        cdef size_t first
+        self.end += size
+        data += size - kept
+        self.place = (self.end - kept) % self.capacity
+        first = min(kept, self.capacity - self.place)
+        memcpy(self.ring + self.place, data, first)
+        memcpy(self.ring, data + first, kept - first)
+        self.place = self.end % self.capacity
 
     cdef int skip(self, const byte_t *data, size_t size) except -1:
         """Followers get what is of no use here: they may know what to do with it."""
@@ -95,6 +104,7 @@ cdef class Backlog(Subscriber):
         self.ring = ring
         self.capacity = capacity
         self.start = offset
+        self.place = self.end % capacity
         return 0
 
     cdef int copy_out(self, uint64_t offset, byte_t *target, size_t size) except -1:
