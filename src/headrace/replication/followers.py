@@ -70,6 +70,7 @@ class _Outgoing:
         self.sent = sent  # offset
         self.file: SnapshotFile | None = None
         self.awaits_file = behind_snapshot
+        self.calls = False  # it has given everything; `_feed_all` is called when there is more
         self._followers = followers
         self._follower = follower
         self._head = b""
@@ -93,6 +94,7 @@ class _Outgoing:
 
     def read(self, size: int) -> bytes:
         """Give the next bytes; none where there are none now."""
+        self.calls = False
         if self._head:
             head, self._head = self._head, b""
             return head
@@ -115,6 +117,7 @@ class _Outgoing:
         if self.sent >= backlog.start:
             self._reader = None
             piece = backlog.read(self.sent, size)
+            self.calls = self.sent + len(piece) == backlog.end
         else:
             try:
                 self._reader = self._reader or self._followers.read_files(self.sent)

@@ -10,7 +10,8 @@ What we have is named by `effects.history` and `effects.offset`: PSYNC asks to c
 file, is read by a child, and only then replaces the data; until that moment the data of before stays as it is, in
 memory and on disk. What a Redis has and we do not is left out, named and counted, and the rest goes on.
 
-One task of the event loop does it all, so that nothing of a master is applied when `stop` has returned.
+One task of the event loop does it all, or waits while what comes is applied as it comes; nothing of a master is applied
+when `stop` has returned.
 """
 
 import asyncio
@@ -429,11 +430,25 @@ class Link:
         chunk, self._behind = self._behind, b""
         while True:
             if chunk:
-                await self._await_turn(connection)
+                while self._must_wait():
+                    await asyncio.sleep(_POLL_S)
+                    connection.note_life()
                 self._apply(chunk)
-            chunk = await connection.read(2 * _CHUNK)
+            chunk = await connection.read_untaken(2 * _CHUNK, self._apply_now)
             if not chunk:
                 raise LinkFailed(f"{self._master} ended the connection")
+
+    def _apply_now(self, chunk: bytes) -> bool:
+        """Apply what has just come, unless it has to wait."""
+        if self._must_wait():
+            return False
+        self._apply(chunk)
+        return True
+
+    def _must_wait(self) -> bool:
+        """Whether nothing may change now because a script is not over, or the disk is behind, or refuses."""
+        journal = self._store.journal
+        return self._engine.busy is not None or journal.buffered > _WAITING or (journal.failing and self._store.appends)
 
     def _begin_stream(self, connection: MasterConnection) -> None:
         self._applier.check_database()
@@ -444,7 +459,8 @@ class Link:
         self.state = "connected"
         self.error = ""
         self._attempts = 0
-        self._up_since = connection.last_io = monotonic()
+        self._up_since = monotonic()
+        connection.note_life()
         client = self.master_client = self._engine.connect(_MasterChannel(self))
         client.address = self._master.encode()
         client.local_address = connection.local_address
@@ -452,18 +468,12 @@ class Link:
         self._log.notice(f"The link to {self._master} is up.")
         self.on_up()
 
-    async def _await_turn(self, connection: MasterConnection) -> None:
-        """Wait while nothing may change because a script is not over, or the disk is behind, or refuses."""
-        engine, journal = self._engine, self._store.journal
-        while engine.busy is not None or journal.buffered > _WAITING or (journal.failing and self._store.appends):
-            await asyncio.sleep(_POLL_S)
-            connection.last_io = monotonic()  # it is not the master that is silent
-
     def _apply(self, chunk: bytes) -> None:
         try:
             asked = self._applier.apply(chunk, self.master_client)
         finally:
             self._note_offset()
+            self._store.journal.commit()  # all that has come is applied: nothing would come into the same group
         self._fruitful = True
         if self.master_client is not None:
             self.master_client.active_ms = self._engine.steady_now_ms
@@ -480,7 +490,7 @@ class Link:
             return
         if self._loading:
             connection.send_raw(b"\n")
-            connection.last_io = monotonic()
+            connection.note_life()
         elif monotonic() - connection.last_io > self._config["repl-timeout"]:
             self.disconnect(f"{self._master} has sent nothing for {self._config['repl-timeout']} seconds")
         elif self.is_up:

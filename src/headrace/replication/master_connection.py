@@ -8,8 +8,9 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from time import monotonic
-from typing import Final
+from typing import Final, cast
 
 from headrace.core.errors import HeadraceError
 from headrace.formats.aof import encode
@@ -21,15 +22,88 @@ class LinkFailed(HeadraceError):
     """A master cannot be followed now; the text is one sentence."""
 
 
+class _Incoming(asyncio.Protocol):
+    """What has come over a connection: kept until it is read, or given to `take` at once.
+
+    Only while somebody waits for bytes and there are none is `take` asked, so that their order stays; it tells whether
+    it has taken them. Without it, a follower would apply what comes in the next turn of the event loop.
+    """
+
+    def __init__(self, ahead: int) -> None:
+        self.take: Callable[[bytes], bool] | None = None
+        self.transport: asyncio.Transport | None = None
+        self.held = bytearray()
+        self.last_at = monotonic()
+        self.count = 0  # of all bytes
+        self.ended = False
+        self.error: Exception | None = None  # what ended it
+        self._failure: Exception | None = None  # of `take`
+        self._ahead = ahead
+        self._paused = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_at = monotonic()
+        self.count += len(data)
+        if self.take is not None and self._waiter is not None and not self._waiter.done():
+            try:
+                if self.take(data):
+                    return
+            except Exception as failure:  # noqa: BLE001 — raised again where bytes are waited for
+                self._failure = failure
+        self.held += data
+        if len(self.held) > self._ahead and self.transport is not None and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+        self.error = exc
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def more(self) -> None:
+        """Return when more has come, or nothing will; raise what `take` has raised."""
+        if self.ended:
+            return
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+        if self._failure is not None:
+            raise self._failure
+
+    def cut(self, size: int) -> bytes:
+        """Give the first bytes of what is held, and read again what comes."""
+        data = bytes(self.held[:size])
+        del self.held[:size]
+        if self._paused and len(self.held) <= self._ahead and self.transport is not None:
+            self._paused = False
+            self.transport.resume_reading()
+        return data
+
+
 class MasterConnection:
     """See the module; `master` is how sentences name the other side."""
 
-    def __init__(self, master: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.last_io = monotonic()
-        self.bytes_in = self.bytes_out = 0
+    def __init__(self, master: str, incoming: _Incoming, transport: asyncio.Transport, ahead: int) -> None:
+        self.bytes_out = 0
         self._master = master
-        self._reader = reader
-        self._writer = writer
+        self._incoming = incoming
+        self._transport = transport
+        self._ahead = ahead
 
     @classmethod
     async def open(
@@ -43,11 +117,11 @@ class MasterConnection:
         context: ssl.SSLContext | None,
         ahead: int,
     ) -> "MasterConnection":
-        """Connect within a time, from a `source` address where one is given; at most `ahead` bytes are read ahead."""
+        """Connect within a time, from a `source` address where one is given; about `ahead` bytes are read ahead."""
         try:
             async with asyncio.timeout(timeout_s):
-                reader, writer = await asyncio.open_connection(
-                    host, port, ssl=context, limit=ahead, local_addr=(source, 0) if source else None
+                transport, incoming = await asyncio.get_running_loop().create_connection(
+                    lambda: _Incoming(ahead), host, port, ssl=context, local_addr=(source, 0) if source else None
                 )
         except TimeoutError:
             raise LinkFailed(f"{master} does not answer: no connection in {timeout_s} seconds") from None
@@ -57,22 +131,37 @@ class MasterConnection:
             raise LinkFailed(f"TLS with {master} failed: {error.reason or error}") from None
         except OSError as error:
             raise LinkFailed(f"{master} cannot be reached: {_reason_of(error)}") from None
-        return cls(master, reader, writer)
+        return cls(master, incoming, transport, ahead)
+
+    @property
+    def last_io(self) -> float:
+        """When something came last, by the monotonic clock, or `note_life` was called."""
+        return self._incoming.last_at
+
+    def note_life(self) -> None:
+        """Count a silence from now on: it was not the master that was silent."""
+        self._incoming.last_at = monotonic()
+
+    @property
+    def bytes_in(self) -> int:
+        """How many bytes have come."""
+        return self._incoming.count
 
     def abort(self) -> None:
         """End it; who reads learns that."""
-        self._writer.transport.abort()
+        self._incoming.take = None
+        self._transport.abort()
 
     @property
     def descriptor(self) -> int:
         """The number of its socket, as CLIENT LIST shows it."""
-        opened = self._writer.get_extra_info("socket")
+        opened = self._transport.get_extra_info("socket")
         return opened.fileno() if opened is not None else -1
 
     @property
     def local_address(self) -> bytes:
         """Our end, as CLIENT LIST shows it."""
-        host, port = self._writer.get_extra_info("sockname")[:2]
+        host, port = self._transport.get_extra_info("sockname")[:2]
         return f"[{host}]:{port}".encode() if ":" in host else f"{host}:{port}".encode()
 
     def send(self, *commands: list[bytes]) -> None:
@@ -82,30 +171,30 @@ class MasterConnection:
     def send_raw(self, data: bytes) -> None:
         """Send bytes."""
         self.bytes_out += len(data)
-        self._writer.write(data)
+        self._transport.write(data)
 
     async def read(self, most: int) -> bytes:
         """Read what has come; nothing: the other side has ended the connection."""
+        if not self._incoming.held:
+            await self._more()
+        return self._incoming.cut(most)
+
+    async def read_untaken(self, most: int, take: Callable[[bytes], bool]) -> bytes:
+        """Let `take` have what comes, at once, as long as it takes it; then read."""
+        self._incoming.take = take
         try:
-            data = await self._reader.read(most)
-        except OSError as error:
-            raise self._broke(error) from None
-        self._note(len(data))
-        return data
+            return await self.read(most)
+        finally:
+            self._incoming.take = None
 
     async def line(self) -> bytes:
         """Read a line; an empty one only says that we are not forgotten, and is passed over."""
         while True:
-            try:
-                text = await self._reader.readuntil(b"\n")
-            except asyncio.IncompleteReadError:
-                raise self._ended() from None
-            except asyncio.LimitOverrunError:
-                raise LinkFailed(f"{self._master} is no Redis: it sent a line without an end") from None
-            except OSError as error:
-                raise self._broke(error) from None
-            self._note(len(text))
-            if text := text.rstrip(b"\r\n"):
+            while (end := self._incoming.held.find(b"\n")) < 0:
+                if len(self._incoming.held) > self._ahead:
+                    raise LinkFailed(f"{self._master} is no Redis: it sent a line without an end")
+                await self._more_of_handshake()
+            if text := self._incoming.cut(end + 1).rstrip(b"\r\n"):
                 return text
 
     async def text(self) -> bytes:
@@ -113,24 +202,24 @@ class MasterConnection:
         header = await self.line()
         if not header.startswith(b"$") or not header[1:].isdigit():
             return b""
-        try:
-            text = await self._reader.readexactly(int(header[1:]) + 2)
-        except asyncio.IncompleteReadError:
-            raise self._ended() from None
-        except OSError as error:
-            raise self._broke(error) from None
-        self._note(len(text))
+        size = int(header[1:]) + 2
+        text = b""
+        while len(text) < size:
+            if not self._incoming.held:
+                await self._more_of_handshake()
+            text += self._incoming.cut(size - len(text))
         return text[:-2]
 
-    def _note(self, size: int) -> None:
-        self.last_io = monotonic()
-        self.bytes_in += size
+    async def _more(self) -> None:
+        await self._incoming.more()
+        if isinstance(self._incoming.error, OSError) and not self._incoming.held:
+            raise LinkFailed(f"The connection to {self._master} broke: {_reason_of(self._incoming.error)}")
 
-    def _ended(self) -> LinkFailed:
-        return LinkFailed(f"{self._master} ended the connection in the handshake")
-
-    def _broke(self, error: OSError) -> LinkFailed:
-        return LinkFailed(f"The connection to {self._master} broke: {_reason_of(error)}")
+    async def _more_of_handshake(self) -> None:
+        before = self._incoming.count
+        await self._more()
+        if self._incoming.ended and self._incoming.count == before:
+            raise LinkFailed(f"{self._master} ended the connection in the handshake")
 
 
 def _reason_of(error: OSError) -> str:

@@ -17,6 +17,7 @@ class _Outgoing:
     """A snapshot behind its length; see `Session.send_from`."""
 
     endless = False
+    calls = False
 
     def __init__(self, file: SnapshotFile) -> None:
         self._file = file

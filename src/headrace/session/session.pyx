@@ -292,6 +292,7 @@ cdef class Session:
         """Send what a source gives, behind what was replied: a piece when the client has taken the one before.
 
         Where a source has no more and is not `endless`, the session ends; otherwise `send_more` is to be called again.
+        One that `calls` has given all that it has, and whoever adds to it calls `send_more` then.
         """
         if self.broken or self.wire.is_closed():
             source.close()
@@ -310,8 +311,9 @@ cdef class Session:
         """Send the next piece of the source, unless the one before, or a reply, still waits to be sent."""
         if self.file is None or self.held or self.congested or self.client.reply.written() or self.wire.is_closed():
             return
+        source = self.file
         try:
-            piece = self.file.read(FILE_PIECE)
+            piece = source.read(FILE_PIECE)
         except OSError:
             self.disconnect(FILE_UNREADABLE)
             return
@@ -319,7 +321,8 @@ cdef class Session:
             self.sent += <uint64_t>len(piece)
             self.engine.stats.bytes_out += len(piece)
             self.wire.send([piece])
-            self.wire.call_soon(self.send_more)     # others have their turn first
+            if not source.calls:
+                self.wire.call_soon(self.send_more)     # others have their turn first
         elif self.file is not None and not self.file.endless:
             self.broken = True
             self.close_file()
