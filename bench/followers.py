@@ -3,7 +3,8 @@
     alone           XADD at full speed, without a follower
     followed        the same with one follower, on the same cores; `kept` is the ratio of both
     lag             how far the follower is behind meanwhile, in ms of the master's writing: the 99th percentile
-    confirmed       a write is answered when a replica has it: min-replicas-to-confirm 1 here, XADD and WAIT 1 there
+    confirmed       a client goes on when a replica has its write: here on both disks (min-replicas-to-confirm 1), there
+                    in both memories (XADD, and WAIT 1 when that is answered; or both in one message)
 
 Each figure is the middle of some rounds, in which the servers take turns.
 """
@@ -28,8 +29,13 @@ from headrace.measuring.targets import Target, packed, private_headrace, private
 CLIENTS = 50
 EVERYSEC = ("--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
 IN_MEMORY = ("--save", "", "--appendonly", "no")
+ALWAYS = (*EVERYSEC, "--appendfsync", "always")
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 SAMPLE_S = 0.01
+ON_DISKS = "min-replicas-to-confirm 1, on both disks"
+WAITING = "XADD, then WAIT 1, in memory"
+AT_A_TIME = "XADD and WAIT 1 at once, in memory"
+CONFIRMED = (("Headrace", ON_DISKS), ("redis-server", WAITING), ("redis-server", AT_A_TIME))
 
 Start = Callable[[tuple[str, ...]], AbstractContextManager[Target]]
 
@@ -42,13 +48,15 @@ class Round(NamedTuple):
     lag_ms: float
 
 
-def load(target: Target, request: bytes, replies: int, seconds: float) -> tuple[float, float]:
-    """Send a request from many connections again and again; returns the rate and the processor time for each."""
-    lines = [target.connect() for _ in range(CLIENTS)]
+def load(
+    target: Target, requests: list[bytes], replies: int, seconds: float, clients: int = CLIENTS
+) -> tuple[float, float]:
+    """Send requests from many connections again and again; returns the rate and the processor time for each."""
+    lines = [target.connect() for _ in range(clients)]
     try:
         run = Load([line.fileno() for line in lines])
         before = target.processor_seconds()
-        run.run([request], replies, seconds, 1 << 62)
+        run.run(requests, replies, seconds, 1 << 62, each_line=True)
         used = target.processor_seconds() - before
         if run.errors:
             raise RuntimeError(f"{target.name}: {run.first_error}")
@@ -100,22 +108,25 @@ def measure(start: Start, settings: tuple[str, ...], pipeline: int, seconds: flo
     request = packed(b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40) * pipeline
     with ExitStack() as stack:
         master = stack.enter_context(start((*settings, *AT_ONCE)))
-        alone = Round(*load(master, request, pipeline, seconds), 0.0)
+        alone = Round(*load(master, [request], pipeline, seconds), 0.0)
         follower = stack.enter_context(followed(start, settings, master))
-        return [alone, lag_during(master, follower, lambda: load(master, request, pipeline, seconds))]
+        return [alone, lag_during(master, follower, lambda: load(master, [request], pipeline, seconds))]
 
 
-def measure_confirmed(start: Start, *, by_wait: bool, seconds: float) -> float:
-    """Return how many writes a second are answered when a replica has them."""
+def measure_confirmed(start: Start, how: str, clients: int, seconds: float) -> float:
+    """Return how many writes a second clients know to be at a replica."""
     write = packed(b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40)
+    wait = packed(b"WAIT", b"1", b"0")
     with ExitStack() as stack:
-        settings = EVERYSEC if by_wait else (*EVERYSEC, "--appendfsync", "always", "--min-replicas-to-confirm", "1")
-        master = stack.enter_context(start((*settings, *AT_ONCE)))
-        stack.enter_context(followed(start, EVERYSEC if by_wait else (*EVERYSEC, "--appendfsync", "always"), master))
+        settings = ALWAYS if how == ON_DISKS else IN_MEMORY
+        asked = ("--min-replicas-to-confirm", "1") if how == ON_DISKS else ()
+        master = stack.enter_context(start((*settings, *asked, *AT_ONCE)))
+        stack.enter_context(followed(start, settings, master))
         time.sleep(1.5)
-        if by_wait:
-            return load(master, write + packed(b"WAIT", b"1", b"0"), 2, seconds)[0] / 2
-        return load(master, write, 1, seconds)[0]
+        if how == ON_DISKS:
+            return load(master, [write], 1, seconds, clients)[0]
+        requests = [write + wait] if how == AT_A_TIME else [write, wait]
+        return load(master, requests, 2 if how == AT_A_TIME else 1, seconds, clients)[0] / 2
 
 
 def main() -> int:
@@ -123,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.followers")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    parser.add_argument("--confirmed", action="store_true", help="measure only confirmed writes")
     options = parser.parse_args()
     starts: dict[str, Start] = {"Headrace": private_headrace}
     if redis_command() is not None:
@@ -130,7 +142,7 @@ def main() -> int:
     table = Table(
         "journal", "pipeline", "server", "alone, /s", "followed, /s", "kept", "µs alone", "µs followed", "lag p99, ms"
     )
-    for name, settings in (("none", IN_MEMORY), ("everysec", EVERYSEC)):
+    for name, settings in () if options.confirmed else (("none", IN_MEMORY), ("everysec", EVERYSEC)):
         for pipeline in (1, 16):
             rounds: dict[str, list[list[Round]]] = {who: [] for who in starts}
             for _ in range(options.rounds):
@@ -147,11 +159,17 @@ def main() -> int:
                         f"{median(each.lag_ms for each in with_follower):.1f}",
                     ),
                 )
-    Console().print(table)
-    for who, start in starts.items():
-        by_wait = who != "Headrace"
-        rate = median(measure_confirmed(start, by_wait=by_wait, seconds=options.seconds) for _ in range(options.rounds))
-        Console().print(f"confirmed by one replica, {CLIENTS} clients, {who}: {rate:,.0f} writes a second")
+    if table.row_count:
+        Console(width=120).print(table)
+    for clients in (1, CLIENTS):
+        rates: dict[str, list[float]] = {how: [] for _, how in CONFIRMED}
+        for _ in range(options.rounds):
+            for who, how in CONFIRMED:
+                if who in starts:
+                    rates[how].append(measure_confirmed(starts[who], how, clients, options.seconds))
+        for who, how in CONFIRMED:
+            if rates[how]:
+                Console().print(f"{clients} clients, {who}, {how}: {median(rates[how]):,.0f} writes a second")
     return 0
 
 

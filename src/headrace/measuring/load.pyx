@@ -67,6 +67,7 @@ cdef struct Line:
     size_t out_sent
     uint64_t sent_at
     int64_t missing         # replies until the next buffer
+    int64_t sent_buffers
     int64_t skip            # bytes of a string that nobody looks at, with their line end
     int depth
     int64_t left[DEEPEST]   # elements missing at each depth
@@ -123,6 +124,7 @@ cdef class Load:
     cdef size_t *sizes
     cdef int64_t buffer_count
     cdef int64_t next_buffer
+    cdef bint each_line         # each line sends all buffers
     cdef int64_t replies_each
     cdef bint consuming
     cdef const char *ack_words
@@ -166,13 +168,15 @@ cdef class Load:
 
     # --- what is asked of it ---------------------------------------------------------------------------------------
 
-    def run(self, list buffers not None, int64_t replies, double seconds, int64_t limit):
+    def run(self, list buffers not None, int64_t replies, double seconds, int64_t limit, bint each_line=False):
         """Send the buffers in turn, from the first again when all were sent, until the time is over.
 
+        The lines take turns with them. With `each_line`, each sends all of them, the next when it has the replies.
         Every buffer has `replies` requests. At most `limit` buffers are sent. What was sent is waited for and counts,
         with the time that it took: slow requests of many clients would not be seen otherwise.
         """
         self._prepare(buffers, replies, False)
+        self.each_line = each_line
         self._drive(seconds, limit)
 
     def consume(self, list reads not None, tuple acknowledge not None, double seconds):
@@ -252,6 +256,7 @@ cdef class Load:
             self.sizes[i] = PyBytes_GET_SIZE(<bytes>buffers[i])
         self.replies_each = replies
         self.consuming = consuming
+        self.each_line = False
         self.next_buffer = 0
 
     cdef _drive(self, double seconds, int64_t limit):
@@ -264,6 +269,7 @@ cdef class Load:
         for i in range(self.count):
             self.lines[i].finished = False
             self.lines[i].ids_size = self.lines[i].ids_count = 0
+            self.lines[i].sent_buffers = 0
             if limit < 0 or self.next_buffer < limit:
                 self.unfinished += 1
                 self._start_next(&self.lines[i], i)
@@ -338,7 +344,10 @@ cdef class Load:
         self.noted += 1
 
     cdef int _start_next(self, Line *line, int number) noexcept nogil:
-        cdef int64_t chosen = number if self.consuming else self.next_buffer % self.buffer_count
+        cdef int64_t chosen = number
+        if not self.consuming:
+            chosen = (line.sent_buffers if self.each_line else self.next_buffer) % self.buffer_count
+        line.sent_buffers += 1
         self.next_buffer += 1
         return self._start(line, self.buffers[chosen], self.sizes[chosen], self.replies_each)
 
