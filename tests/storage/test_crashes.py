@@ -13,7 +13,7 @@ import pytest
 from support.campaign import LONG, SEED
 from support.storage.crash_life import Life, time_of
 
-STATES = 4_500
+STATES = 6_000
 STATES_OF_CAMPAIGN = 100_000
 STEPS = 60
 
@@ -28,6 +28,7 @@ SITUATIONS = (
     *("increments that end with prepared space", "increments without the end of a group"),
     *("increments without the beginning of a group", "increments without the middle of a group"),
     *("steps while the disk is busy", "writes in two halves", "snapshots from elsewhere"),
+    *("nodes moved to segments", "states with segments", "starts with segments"),
 )
 
 

@@ -76,4 +76,8 @@ cdef inline byte_t *node_in(Loaded block, const ColdNode *record) noexcept:
 
 
 cdef ColdPart make_part(ColdRun run, uint32_t begin, uint32_t end)
+# The same where the figures of the part come from outside, and nothing is read; None: they cannot be those of the run.
+cdef ColdPart make_known_part(
+    ColdRun run, uint32_t begin, uint32_t end, uint64_t live, uint64_t size, ID first, ID last
+)
 cdef bint node_matches(const ColdNode *record, const byte_t *lp, size_t size) noexcept nogil

@@ -302,6 +302,36 @@ cdef ColdPart make_part(ColdRun run, uint32_t begin, uint32_t end):
     return part
 
 
+cdef ColdPart make_known_part(
+    ColdRun run, uint32_t begin, uint32_t end, uint64_t live, uint64_t size, ID first, ID last
+):
+    cdef ColdPart part = ColdPart.__new__(ColdPart)
+    cdef uint64_t nodes = end - begin
+    cdef bint at_front = begin == 0, at_back = end == run.nodes
+    if begin >= end or end > run.nodes or live < nodes or size < nodes * LP_EMPTY or less(last, first):
+        return None
+    # What is left of the run, too, holds nodes with entries alive.
+    if live > run.live or run.live - live < run.nodes - nodes or size > run.size:
+        return None
+    if run.size - size < (run.nodes - nodes) * LP_EMPTY:
+        return None
+    if same(first, run.first) != at_front or same(last, run.last) != at_back:
+        return None
+    if less(first, run.first) or less(run.last, last):
+        return None
+    if at_front and at_back and (live != run.live or size != run.size):
+        return None
+    part.begin = begin
+    part.end = end
+    part.live = live
+    part.size = size
+    part.first = first
+    part.last = last
+    run.keep(nodes, size)
+    part.run = run
+    return part
+
+
 # --- checks for those who read files ---------------------------------------------------------------------------
 
 cdef bint node_matches(const ColdNode *record, const byte_t *lp, size_t size) noexcept nogil:

@@ -49,6 +49,8 @@ cdef class EntryLog(NodeStore):
     cdef int settle_deletions(self, NodeCursor *cursor, uint64_t marked) except -1
     cdef int set_last_id(self, ID last) except -1
     cdef int find_first_id(self) except -1
+    # 1: the ID lies in a cold part at the front, and is the first from now on; 0: it has to be looked for.
+    cdef bint believe_first_id(self, ID id) except? True
 
     cdef int adopt_part(self, ColdPart part) except -1
     cdef int adopt_node(self, ID master, bytes data) except -1

@@ -361,6 +361,14 @@ cdef class EntryLog(NodeStore):
             self.first_id = cursor.position
         return 0
 
+    cdef bint believe_first_id(self, ID id) except? True:
+        """Take the first ID from outside where it lies in a cold part at the front, which then is not read."""
+        cdef NodeWalk walk = walk_nodes(self)
+        if not walk.next_item() or not walk.whole or less(id, walk.part.first) or less(walk.part.last, id):
+            return False
+        self.first_id = id
+        return True
+
     # --- whole logs --------------------------------------------------------------------------------------------
 
     cdef int adopt_node(self, ID master, bytes data) except -1:

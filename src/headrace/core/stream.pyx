@@ -589,19 +589,30 @@ cdef class Stream:
         """Add a node from outside behind the ones loaded before, after checking every byte of it."""
         self.log.adopt_node(master.id, listpack)
 
-    def load_state(self, length: int, last_id: StreamID, max_deleted_id: StreamID, entries_added: int) -> None:
-        """End the loading of nodes: the counters that go with them, which must not contradict them."""
+    def load_state(
+        self,
+        length: int,
+        last_id: StreamID,
+        max_deleted_id: StreamID,
+        entries_added: int,
+        first_id: StreamID | None = None,
+    ) -> None:
+        """End the loading of nodes: the counters that go with them, which must not contradict them.
+
+        The first ID is found, unless the first node is cold and it is known.
+        """
         cdef ID alive
         if length != self.log.length:
             raise CorruptStream(f"the stream should have {length} entries, but its nodes hold {self.log.length}")
-        if self.log.last_alive(&alive) and less(last_id.id, alive):
+        if less(last_id.id, self.log.last_id) and self.log.last_alive(&alive) and less(last_id.id, alive):
             raise CorruptStream(f"the last ID {last_id} is smaller than that of an entry, {wrap_id(alive)}")
         if not length <= entries_added <= MOST_ENTRIES:
             raise CorruptStream(f"{entries_added} entries were added, but {length} are there")
         self.log.set_last_id(last_id.id)
         self.log.max_deleted_id = max_deleted_id.id
         self.log.entries_added = entries_added
-        self.log.find_first_id()
+        if first_id is None or not self.log.believe_first_id(first_id.id):
+            self.log.find_first_id()
 
     def copy(self) -> Stream:
         """Return an independent stream with the same entries, groups and producers."""

@@ -39,6 +39,7 @@ from headrace.formats.rdb_file import (
 )
 from headrace.formats.rdb_primitives import RdbReader
 from headrace.formats.stream_remainder import REMAINDER_FIELD, restore_remainder
+from headrace.formats.stream_value import REFERRING_STREAM, FindRuns, read_referring_stream
 from headrace.formats.values import Value, read_value
 
 _FIRST_OPCODE: Final = int(min(Opcode))
@@ -93,7 +94,8 @@ class RdbFileReader:
     matches proves nothing about who wrote the file, because anyone can compute it: every value is checked, whoever the
     file says has written it. Bytes behind the end are refused, unless the file is a `preamble` that an append-only file
     goes on after. `start` is a `position` between two records, to read on from there; the keys are then said to be of
-    database 0 until the next one is chosen.
+    database 0 until the next one is chosen. `find_runs` finds what streams refer to; without it, such a stream is
+    refused.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class RdbFileReader:
         verify: bool = True,
         preamble: bool = False,
         start: int = HEADER_SIZE,
+        find_runs: FindRuns | None = None,
     ) -> None:
         self.version = read_version(source)
         self.aux: dict[bytes, bytes] = {}
@@ -113,6 +116,7 @@ class RdbFileReader:
         self._remainder: bytes | None = None  # of the stream that comes next
         self._reader = RdbReader(source, start)
         self._limits = limits
+        self._find_runs = find_runs
         self._now_ms = now_ms
         self._checksum = _ConcurrentChecksum(self._reader.source) if verify else None
         self._preamble = preamble
@@ -193,6 +197,8 @@ class RdbFileReader:
                 return (Skipped("module value", self._db, key, start, f"there is no module {name} here"),)
             if code in TIMED_HASH_TYPES:
                 return self._report_times(read_timed_hash(reader, code, self._now_ms), start, key)
+            if code == REFERRING_STREAM:
+                return (self._read_referring_stream(start),)
             value = read_value(reader, code, self._limits)
             if self._remainder is not None:
                 self._add_remainder(value)
@@ -201,6 +207,11 @@ class RdbFileReader:
             return (Skipped("empty value", self._db, key, start, "a key that holds nothing is no key"),)
         except CorruptPayload as error:
             raise CorruptPayload(f"{error} (in key {_shown(key)} of database {self._db}, at offset {start})") from None
+
+    def _read_referring_stream(self, start: int) -> Stream:
+        if self._find_runs is None:
+            raise CorruptPayload(f"offset {start}: found a stream that refers to segments, which are not here")
+        return read_referring_stream(self._reader, self._limits, self._find_runs)
 
     def _add_remainder(self, value: Value) -> None:
         remainder, self._remainder = self._remainder, None

@@ -20,8 +20,9 @@ from headrace.formats.crc64 import crc64
 from headrace.formats.key_writer import write_keys
 from headrace.formats.rdb_file import CHECKSUM, MAGIC, Opcode
 from headrace.formats.rdb_primitives import RdbWriter
+from headrace.formats.stream_nodes import has_cold_nodes
 from headrace.formats.stream_remainder import REMAINDER_FIELD, remainder_of
-from headrace.formats.stream_value import Form
+from headrace.formats.stream_value import REFERRING_STREAM, Form, write_referring_stream
 from headrace.formats.values import Value, type_byte, write_value
 
 NEWEST_FORM: Final = Form.REDIS_8_8
@@ -44,12 +45,15 @@ class RdbFileWriter:
         compress: bool = True,
         compatibility: str = "auto",
         aux: Mapping[bytes, bytes] = _NO_FIELDS,
+        refer: bool = False,
     ) -> None:
+        """Begin a file; with `refer`, streams refer to the segments that some of their nodes lie in."""
         named = Form.named(compatibility)
         self._form = named or NEWEST_FORM
         server = NEWEST_SERVER if named is None else b"%s.0" % named.server.encode()
         self._aux = {b"redis-ver": server, b"redis-bits": b"64", **aux}
         self._write = write
+        self._refer = refer
         self._crc = 0
         self._out = RdbWriter(compress=compress, sink=self._take_block)
 
@@ -88,6 +92,11 @@ class RdbFileWriter:
         if idle_s is not None:
             out.byte(Opcode.IDLE)
             out.length(idle_s)
+        if self._refer and isinstance(value, Stream) and has_cold_nodes(value):
+            out.byte(REFERRING_STREAM)
+            out.string(key)
+            write_referring_stream(out, value)
+            return
         out.byte(type_byte(value, self._form))
         out.string(key)
         write_value(out, value, self._form)

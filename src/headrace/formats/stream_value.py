@@ -15,6 +15,7 @@
     21     7.2           11        producers
     26     8.6           13        released records
     27     8.8           14        –
+    127    –             –         –: as 27, but what lies in segments is referred to; see stream_nodes. Ours alone
 
 A stream is written in the oldest form from 19 on that loses nothing, so that the most servers can read it, or in the
 one asked for. Where an older form is asked for than the stream needs, active times, producers, and the fact that
@@ -26,9 +27,11 @@ an element are written for the reader that the form is meant for, and by default
 """
 
 from bisect import insort
+from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
+from headrace.core.cold import ColdRun
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import HeadraceError
 from headrace.core.group import Consumer, Group
@@ -39,9 +42,16 @@ from headrace.formats import dump
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.pending_records import pack_owned, pack_records, unpack_ids, unpack_records
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
-from headrace.formats.stream_nodes import is_ambiguous, read_nodes, write_nodes
+from headrace.formats.stream_nodes import is_ambiguous, read_items, read_nodes, write_items, write_nodes
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
+
+# The type of a stream that refers to segments. No server of Redis has it, or takes a file with it.
+REFERRING_STREAM: Final = 127
+
+# What of a segment, run, CRC of its index, begin and end is to be taken: runs, with the first node and the one behind
+# the last. Raises what says that there is no such run.
+FindRuns = Callable[[int, int, int, int, int], list[tuple[ColdRun, int, int]]]
 
 # The consumer that owns, in forms that know no released records, the records that nobody owns.
 FOSTER_CONSUMER: Final = b"headrace-released"
@@ -114,9 +124,19 @@ def oldest_lossless_form(stream: Stream) -> Form:
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
+def write_referring_stream(writer: RdbWriter, stream: Stream) -> None:
+    """Write the value of a REFERRING_STREAM, without its type byte."""
+    write_items(writer, stream)
+    _write_behind_nodes(writer, stream, Form.REDIS_8_8)
+
+
 def write_stream(writer: RdbWriter, stream: Stream, form: Form) -> None:
     """Write the value, without its type byte."""
     write_nodes(writer, stream, form is not Form.REDIS_8_8)
+    _write_behind_nodes(writer, stream, form)
+
+
+def _write_behind_nodes(writer: RdbWriter, stream: Stream, form: Form) -> None:
     writer.length(len(stream))
     for id in (stream.last_id, stream.first_id, stream.max_deleted_id):
         _write_id(writer, id)
@@ -200,15 +220,27 @@ def read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None = N
     """Read the value behind a type byte. Every part is checked: a contradiction is a CorruptPayload too."""
     start = reader.position
     try:
-        return _read_stream(reader, type_byte, limits)
+        stream = Stream(limits)
+        read_nodes(reader, stream)
+        return _read_behind_nodes(reader, stream, type_byte)
     except HeadraceError as error:
         raise CorruptPayload(f"in the stream at offset {start}: {error}") from error
 
 
-def _read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None) -> Stream:
-    stream = Stream(limits)
-    read_nodes(reader, stream)
-    length = reader.length()
+def read_referring_stream(reader: RdbReader, limits: NodeLimits | None, find_runs: FindRuns) -> Stream:
+    """Read the value of a REFERRING_STREAM; what it refers to is not read."""
+    start = reader.position
+    try:
+        stream = Stream(limits)
+        lost = read_items(reader, stream, find_runs)
+        return _read_behind_nodes(reader, stream, STREAM_TYPES[-1], lost=lost)
+    except HeadraceError as error:
+        raise CorruptPayload(f"in the stream at offset {start}: {error}") from error
+
+
+def _read_behind_nodes(reader: RdbReader, stream: Stream, type_byte: int, lost: int = 0) -> Stream:
+    """Read all but the nodes, of which so many entries were left out."""
+    length = reader.length() - lost
     last_id = _read_id(reader)
     if type_byte >= 19:
         first_id = _read_id(reader)
@@ -216,8 +248,8 @@ def _read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None) -
         entries_added = reader.length()
     else:
         first_id, max_deleted_id, entries_added = None, MIN_ID, length
-    stream.load_state(length, last_id, max_deleted_id, entries_added)
-    if first_id is not None and length and first_id != stream.first_id:
+    stream.load_state(length, last_id, max_deleted_id, entries_added, None if lost else first_id)
+    if first_id is not None and length and first_id != stream.first_id and not lost:
         raise CorruptPayload(f"the first entry is {stream.first_id}, but {first_id} was recorded")
     for _ in range(reader.length()):
         _read_group(reader, stream, type_byte)

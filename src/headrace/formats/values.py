@@ -7,6 +7,7 @@
     sorted set   SortedSet       5            3 5 12 17                    sorted_set_value
     hash         dict            4            4 9 13 16, in files 22–25    hash_value
     stream       Stream          19 21 26 27  15 19 21 26 27               stream_value
+                                 in files of ours also 127
 
 All that is written is read by Redis 7.0 and later; a stream is written in the oldest form that loses nothing, or in
 the one asked for. A collection that holds nothing is none: such a key cannot be.

@@ -32,6 +32,8 @@ from headrace.spark.errors import UnreadableFile
 from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice, StreamState
+from headrace.storage.disk import Disk
+from headrace.storage.segments.looking import segments_beside
 
 Version = tuple[tuple[str, int, int], ...]
 
@@ -125,7 +127,8 @@ def scan_streams(path: str, db: int) -> dict[bytes, StreamState]:
         return {} if db else {location.stem.encode(): _state(restore_stream(bytes(source)), 0)}
     states: dict[bytes, StreamState] = {}
     now_ms = int(time.time() * 1000)
-    reader = RdbFileReader(source, now_ms=now_ms, preamble=True)
+    find_runs = segments_beside(Disk(), location).find_runs
+    reader = RdbFileReader(source, now_ms=now_ms, preamble=True, find_runs=find_runs)
     records = iter(reader)
     origin = reader.position
     for record in records:
@@ -153,7 +156,8 @@ def _loaded_stream(path: str, version: Version, db: int, origin: int, key: bytes
     source = _mapped(location)
     if bytes(source[: len(MAGIC)]) != MAGIC:
         return restore_stream(bytes(source))
-    for record in RdbFileReader(source, verify=False, preamble=True, start=origin):
+    find_runs = segments_beside(Disk(), location).find_runs
+    for record in RdbFileReader(source, verify=False, preamble=True, start=origin, find_runs=find_runs):
         if isinstance(record, LoadedKey) and record.key == key and isinstance(record.value, Stream):
             return record.value
     raise UnreadableFile(f"option 'path' is {path!r}: the file has changed while it was read")

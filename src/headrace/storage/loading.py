@@ -21,6 +21,7 @@ from headrace.formats.aof import NO_HISTORY, AofReader
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD
 from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
+from headrace.formats.stream_value import FindRuns
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
@@ -124,8 +125,20 @@ def load_snapshot(engine: Engine, path: Path, disk: Disk, log: Log) -> Iterator[
 class Loader:
     """Loads one file after another into an engine, which is loading until `end`."""
 
-    def __init__(self, engine: Engine, log: Log, loaded: Loaded, *, tolerant: bool = False) -> None:
-        """Begin; a `tolerant` one goes on where a library of functions cannot be loaded here."""
+    def __init__(
+        self,
+        engine: Engine,
+        log: Log,
+        loaded: Loaded,
+        *,
+        find_runs: FindRuns | None = None,
+        tolerant: bool = False,
+    ) -> None:
+        """Begin; a `tolerant` one goes on where a library of functions cannot be loaded here.
+
+        `find_runs` finds what snapshots refer to, which those from elsewhere do not.
+        """
+        self._find_runs = find_runs
         self.total = 0  # bytes of all files
         self.loaded = loaded
         self._tolerant = tolerant
@@ -167,7 +180,7 @@ class Loader:
         loaded = self.loaded
         try:
             limits = self._engine.node_limits
-            reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True)
+            reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True, find_runs=self._find_runs)
             for record in reader:
                 if isinstance(record, Skipped):
                     self._skip(path, record)

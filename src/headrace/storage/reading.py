@@ -29,6 +29,7 @@ from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded, Loader
 from headrace.storage.log import Log
+from headrace.storage.segments.looking import segments_beside, segments_in
 from headrace.storage.tail import Tail
 
 _DATABASES: Final = "1024"  # more than anybody configures
@@ -40,7 +41,9 @@ def read_data(path: Path, log: Log, disk: Disk) -> Generator[Progress, None, tup
     config.load("databases", [_DATABASES])
     engine = make_engine(config)
     loaded = Loaded()
-    loader = Loader(engine, log, loaded)
+    is_directory = disk.is_directory(path)
+    segments = segments_in(disk, located_directory(path, disk).path) if is_directory else segments_beside(disk, path)
+    loader = Loader(engine, log, loaded, find_runs=segments.find_runs)
 
     def decide_tail(path: Path, tail: Tail, _source: memoryview) -> None:
         if tail.lost and not tail.torn:
@@ -51,7 +54,7 @@ def read_data(path: Path, log: Log, disk: Disk) -> Generator[Progress, None, tup
     with explained("read", path):
         if not disk.exists(path):
             raise CannotRecover(f"There is no {path} to read.")
-        if not disk.is_directory(path):
+        if not is_directory:
             # It may be a snapshot by any name, of which nothing is left that had expired.
             yield from load_append_files(loader, (path,), disk, decide_tail, advice=_advice(path), keep_expired=False)
         else:

@@ -85,7 +85,7 @@ class _Recovery:
     ) -> None:
         self._keep_expired = keep_expired
         self._recovered = Recovered()
-        self._loader = Loader(engine, log, self._recovered)
+        self._loader = Loader(engine, log, self._recovered, find_runs=segments.find_runs)
         self._directory = directory
         self._segments = segments
         self._disk = directory.disk

@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable, Collection
+from errno import EIO
 from functools import partial
 from pathlib import Path
 
 import headrace
+from headrace.core.errors import ColdReadError
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.engine import Engine
 from headrace.engine.process import resident_bytes
@@ -71,6 +73,9 @@ def write_snapshot(
         )
         if lasting:
             disk.sync(file)
+    except ColdReadError as error:
+        disk.unlink(path)
+        raise OSError(EIO, str(error)) from None
     except BaseException:
         disk.unlink(path)
         raise
@@ -93,6 +98,7 @@ def _write(
         write,
         compress=config["rdbcompression"],
         compatibility=compatibility,
+        refer=segments is not None,
         aux={
             b"ctime": b"%d" % time.time(),
             b"used-mem": b"%d" % resident_bytes(),

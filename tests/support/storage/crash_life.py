@@ -22,6 +22,8 @@ from typing import Any, Final
 
 from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError
+from headrace.core.offloading import pack_run, settle_run
+from headrace.core.stream import Stream
 from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import CallbackSubscriber
@@ -32,6 +34,7 @@ from headrace.storage.adoption import examine
 from headrace.storage.assembly import assemble
 from headrace.storage.child import InlineJob
 from headrace.storage.directory import DataDirectory
+from headrace.storage.segments.writing import RunToWrite
 from headrace.storage.snapshot import write_snapshot
 from support.in_process import InProcessClient
 from support.storage.crash_workload import DATABASES, Command, CommandWriter
@@ -162,8 +165,9 @@ class Life:
         self.settings = {
             "appendfsync": self.random.choice(("always", "always", "everysec", "no")),
             "auto-aof-rewrite-min-size": self.random.choice(("64mb", "4kb")),
-            "stream-node-max-entries": self.random.choice(("100", "4")),
+            "stream-node-max-entries": self.random.choice(("100", "4", "1", "1")),
         }
+        self.offloads = self.settings["stream-node-max-entries"] == "1"
         self.kill_likelihood = 0.0
         self.starting = False
         self.process: Process
@@ -227,6 +231,7 @@ class Life:
             raise LostData(f"A process cannot start: {error}") from error
         finally:
             self.starting = False
+        self.tally["starts with segments"] += len(process.store.segments) > 0
         left = [name for path in (ROOT, ROOT / "appendonlydir") for name in disk.list(path) if name.startswith("temp-")]
         if left:
             raise LostData(f"Files that nobody reads are left: {left}")
@@ -287,6 +292,8 @@ class Life:
 
     def _step(self) -> None:
         self.clock.now_ms += self.random.choice((0, 1, 20, 200))
+        if self.offloads and self.random.random() < 0.3:
+            self._offload()
         roll = self.random.random()
         if roll < 0.75:
             for _ in range(self.random.choice((1, 1, 2, 4))):
@@ -349,6 +356,25 @@ class Life:
         if not self.process.store.appends:
             self._note_unit(NEVER)
         self.process.store.tick()
+
+    def _offload(self) -> None:
+        """Move some nodes of a stream to a segment, as a server does whose memory is short."""
+        engine, segments = self.process.engine, self.process.store.segments
+        streams = [
+            (db.number, key, value)
+            for db in engine.databases
+            for key, value in db.values.items()
+            if isinstance(value, Stream) and value.node_count > 1
+        ]
+        if not streams:
+            return
+        database, key, stream = self.random.choice(streams)
+        packed = pack_run(stream, self.random.choice((1, 300, 2000)))
+        if packed is None:
+            return
+        runs = segments.write([RunToWrite(database, key, packed.records, packed.data)])
+        self.tally["nodes moved to segments"] += settle_run(stream, runs[0], packed.data)
+        segments.settle(runs)
 
     def _change_policy(self) -> None:
         policy = self.random.choice(("always", "everysec", "no"))
@@ -423,6 +449,7 @@ class Life:
             self.tally["states"] += 1
             self.tally["states while starting"] += self.starting
             self.tally["states while rewriting"] += self._rewrites()
+            self.tally["states with segments"] += len(self.process.store.segments) > 0 if not self.starting else 0
             self._start_after_power_cut(seed)
 
     def _note_endings(self, disk: SimulatedDisk) -> None:

@@ -68,8 +68,12 @@ def from_path(path: Path, key: bytes | None, db: int) -> FoundStream:
 
 
 def _streams_of_rdb(content: bytes, path: Path, db: int) -> dict[bytes, Stream]:
+    from headrace.storage.disk import Disk  # noqa: PLC0415 — a payload needs none of it
+    from headrace.storage.segments.looking import segments_beside  # noqa: PLC0415
+
     try:
-        records = list(RdbFileReader(content, now_ms=int(time.time() * 1000), preamble=True))
+        find_runs = segments_beside(Disk(), path).find_runs
+        records = list(RdbFileReader(content, now_ms=int(time.time() * 1000), preamble=True, find_runs=find_runs))
     except CorruptPayload as error:
         raise CommandFailed(
             f"{path} cannot be read: {error}; `headrace check {path}` says what is left of it."

@@ -28,6 +28,11 @@ class SegmentRun(ColdRun):
         self._reader = reader
 
     @property
+    def reference(self) -> tuple[int, int, int]:
+        """How a base refers to it: segment, number in the segment, and checksum of the index."""
+        return self.segment.number, self.number, self.record.checksum
+
+    @property
     def path(self) -> Path:
         """The file that it lies in."""
         return self.segment.path

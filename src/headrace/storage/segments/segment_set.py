@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from headrace.core.cold import ColdCache
+from headrace.core.cold import ColdCache, ColdRun
 from headrace.core.errors import ColdReadError
 from headrace.storage.disk import Disk
 from headrace.storage.segments.names import segment_name, segment_number
@@ -147,6 +147,10 @@ class SegmentSet:
                 f"run {run} of another content"
             )
         return segment.runs[run]
+
+    def find_runs(self, number: int, run: int, checksum: int, begin: int, end: int) -> list[tuple[ColdRun, int, int]]:
+        """Return the nodes of a run that a base refers to, as formats.stream_value wants it; raises ColdReadError."""
+        return [(self.open(number, run, checksum), begin, end)]
 
     def _open_segment(self, number: int) -> Segment:
         path = self.path(number)
