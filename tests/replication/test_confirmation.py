@@ -11,7 +11,7 @@ import redis
 
 from support.patience import await_that
 from support.raw_client import RawClient
-from support.replication.server_pair import Replica, await_same, master
+from support.replication.server_pair import AT_ONCE, Replica, await_same, master, start_again
 from support.server_process import ServerProcess
 
 CONFIRM = ("--min-replicas-to-confirm", "1")
@@ -120,3 +120,22 @@ def test_nothing_acknowledged_is_lost_when_the_master_dies(tmp_path: Path) -> No
         follower.execute_command("REPLICAOF", "NO", "ONE")
         present = {entry for entry, _ in follower.xrange("s")}
         assert set(acknowledged) <= present
+
+
+def test_a_master_that_starts_again_shows_nothing_that_only_its_disk_has(tmp_path: Path) -> None:
+    with confirming(tmp_path) as (server, replica), RawClient(server.port) as client:
+        replica.process.send_signal(signal.SIGSTOP)
+        try:
+            client.send_words("SET", "k", "v")
+            await_that(lambda: leader_waits(server))
+            start_again(server, *AT_ONCE, *CONFIRM)
+            with RawClient(server.port) as reader:
+                assert reader.run("PING") == b"+PONG\r\n"
+                reader.send_words("GET", "k")
+                assert reader.is_silent()
+                replica.process.send_signal(signal.SIGCONT)
+                assert reader.reply() == b"$1\r\nv\r\n"
+            with replica.client() as follower:
+                assert follower.get("k") == "v"
+        finally:
+            replica.process.send_signal(signal.SIGCONT)

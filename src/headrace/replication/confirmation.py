@@ -42,7 +42,7 @@ class Confirmation:
         return 0 if self._engine.is_replica else int(self._config["min-replicas-to-confirm"])
 
     def start(self) -> None:
-        """Begin: what the directory holds was answered before."""
+        """Begin; nobody knows which of what the directory holds was confirmed, so that replicas must say it anew."""
         self._journal.await_replicas(bool(self._needed))
 
     def decide(self) -> None:
@@ -53,7 +53,7 @@ class Confirmation:
                 self._journal.give_up(inf, DEMOTED)
             else:
                 self._journal.drain()  # what is here counts as confirmed: as a replica it may not have been on disk yet
-            self._journal.await_replicas(bool(needed))
+            self._journal.await_replicas(bool(needed), self._engine.effects.offset)
         enough = self._followers.confirming_count(self._config["min-replicas-max-lag"]) >= needed
         self._engine.write_refusals.set(Cause.CONFIRMATION, None if enough else TOO_FEW)
 

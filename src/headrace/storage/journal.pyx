@@ -463,10 +463,10 @@ cdef class Journal(Subscriber):
             held.channel.send(held.chunks)
         return 0
 
-    def await_replicas(self, wanted: bool) -> None:
-        """Let replies wait for replicas, too, from now on; or no longer."""
+    def await_replicas(self, wanted: bool, confirmed: int = 0) -> None:
+        """Let replies wait for replicas, too, from now on, which have everything up to an offset; or no longer."""
         self.confirms = wanted
-        self.confirmed = self.effects.offset if wanted else NOTHING_AWAITED
+        self.confirmed = confirmed if wanted else NOTHING_AWAITED
         self.send_safe()
         self.resume_stalled()
 
