@@ -2,6 +2,8 @@
 
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -531,3 +533,69 @@ def test_types_that_the_new_server_does_not_have_are_named_and_left_out(
         assert move(old, new, leave_out=True) == 0
         assert "; 1 key left out." in capsys.readouterr().out
         assert accepts_writes(new)
+
+
+# --- killed --------------------------------------------------------------------------------------------------------
+
+# Runs `headrace migrate`, which is killed before or after a method of ours: "before switching.Switch._promote".
+KILLED = """
+import importlib, os, signal, sys
+when, point = sys.argv.pop(1).split()
+module, kind, name = point.split(".")
+owner = getattr(importlib.import_module(f"headrace.cli.migrate.{module}"), kind)
+method = getattr(owner, name)
+def until_killed(*arguments, **options):
+    if when == "after":
+        method(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(owner, name, until_killed)
+from headrace.cli.main import main
+main()
+"""
+
+
+def migrate_until(point: str, old: Server, new: Server) -> None:
+    command = [sys.executable, "-c", KILLED, point, "migrate", url(old), url(new), "--yes", "--longest-pause", "3s"]
+    done = subprocess.run(command, capture_output=True, env=environment(None), timeout=PATIENCE_S, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "after following.Following.begin",
+        "after following.Following.await_everything",
+        "after switching.Switch._pause",
+        "before switching.Switch._close_fence",
+    ],
+)
+def test_a_move_that_is_killed_before_the_switch_is_simply_run_again(point: str, tmp_path: Path) -> None:
+    kinds = ("redis", "headrace") if "after" in point else ("headrace", "redis")
+    with two_servers(kinds, tmp_path) as (old, new):
+        fill(old)
+        migrate_until(point, old, new)
+        assert accepts_writes(old)  # when the pause is over
+        with old.client() as ours, new.client() as theirs:
+            await_that(lambda: role(new) == "slave" and theirs.get("written") == ours.get("written"))
+        assert migrate(old, new, "--yes")[0] == 0
+        assert (accepts_writes(old), accepts_writes(new), size(new)) == (False, True, size(old))
+
+
+def test_a_move_that_is_killed_between_fence_and_promotion_refuses_writes_until_told_otherwise(tmp_path: Path) -> None:
+    with two_servers(("headrace", "headrace"), tmp_path) as (old, new):
+        fill(old)
+        migrate_until("before switching.Switch._promote", old, new)
+        assert not accepts_writes(old)
+        assert role(new) == "slave"
+        with old.client() as client:
+            client.config_set("min-replicas-to-write", 0)
+        assert accepts_writes(old)
+        assert migrate(old, new, "--yes")[0] == 0
+        assert (accepts_writes(old), accepts_writes(new), size(new)) == (False, True, size(old))
+
+
+def test_a_move_that_is_killed_behind_the_promotion_stands(tmp_path: Path) -> None:
+    with two_servers(("redis", "headrace"), tmp_path) as (old, new):
+        fill(old)
+        migrate_until("after switching.Switch._promote", old, new)
+        assert (accepts_writes(old), accepts_writes(new), size(new)) == (False, True, size(old) + 1)
