@@ -24,6 +24,7 @@ redis-server does. The most used:
   --databases 16          how many there are
   --loglevel notice       debug, verbose, notice, warning or nothing
   --logfile PATH          where to log; standard output by default
+  --policies PATH         rules of streams and groups, taken over from a TOML file
 
 For example:
 

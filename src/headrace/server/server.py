@@ -27,6 +27,7 @@ from headrace.replication.node import ReplicationNode
 from headrace.replication.snapshot_clients import SnapshotClients
 from headrace.server.connections import Connections
 from headrace.server.log import Log
+from headrace.server.policy_file import PolicyFile
 from headrace.server.ports import Ports
 from headrace.server.shutdown import Shutdown
 from headrace.server.supervision import Supervisor
@@ -73,6 +74,10 @@ class Server:
         self.engine.failure_hook = self._log_failure
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
         self.engine.script_host.log = self._log_of_scripts
+        path = config["policies"]
+        self._policy_file = PolicyFile(self.engine, path, log) if path else None
+        if self._policy_file is not None:
+            self._shutdown.on_hangup = self._policy_file.reload
         config.report_inert = self._log_inert
         log.is_of_replica = lambda: self.engine.is_replica
         config.watch("loglevel", log.set_level)
@@ -120,6 +125,8 @@ class Server:
             self.log.notice(f"{keys} keys loaded in {self._loop.time() - began:.3f} seconds")
         self._announce()
         self.node.start()
+        if self._policy_file is not None:
+            self._policy_file.watch()
 
     def _commit_soon(self, commit: Callable[[], None], in_a_turn: bool) -> None:
         """Commit when this turn of the event loop is over, or the next."""

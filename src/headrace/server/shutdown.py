@@ -8,11 +8,12 @@
     the end      when every client has read its replies, or after ten seconds
 
 A second SIGINT ends at once. SIGHUP and SIGUSR1, by which other servers open their logs anew, change nothing: the log
-is opened for each line.
+is opened for each line. Where a file of policies is given, SIGHUP has it read again.
 """
 
 import asyncio
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -51,6 +52,7 @@ class Shutdown:
         self._connections = connections
         self._ports = ports
         self._node = node
+        self.on_hangup: Callable[[], None] | None = None  # what SIGHUP does; None: nothing
         self._stopping = False
         self._stopped_by_interrupt = False
         self._waiting: asyncio.Task[None] | None = None  # until replicas have everything
@@ -61,6 +63,8 @@ class Shutdown:
         """End by signals; those of a terminal that closes and of logrotate are ignored."""
         for number in (signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
+        if self.on_hangup is not None:
+            self._loop.add_signal_handler(signal.SIGHUP, self.on_hangup)
         self._loop.add_signal_handler(signal.SIGTERM, self._signalled, signal.SIGTERM)
         self._loop.add_signal_handler(signal.SIGINT, self._signalled, signal.SIGINT)
 

@@ -17,6 +17,7 @@ from headrace.engine.engine import Engine
 from headrace.server import redis_conf
 from headrace.server.descriptors import raise_descriptor_limit
 from headrace.server.log import Log
+from headrace.server.policy_file import read_policies
 from headrace.server.server import Server
 from headrace.server.supervision import Supervisor, go_to_background
 
@@ -118,6 +119,8 @@ def _run(config: Config, log: Log, supervisor: Supervisor, let_go: Callable[[], 
     server = Server(config, log, supervisor)
     server.store.directory.lock()
     _prepare_users(server.engine)
+    if config["policies"]:
+        read_policies(config["policies"], config["databases"])
     server.ports.listen()
     pidfile = _write_pidfile(config["pidfile"], log)
     try:

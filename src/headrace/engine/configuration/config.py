@@ -69,6 +69,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     YesNo(name="protected-mode", default=True),
     Secret(name="requirepass"),
     Text(name="aclfile", fixed=True),
+    Text(name="policies", fixed=True),
     Integer(name="acllog-max-len", default=128, most=LONG_MAX),
     Choice(name="acl-pubsub-default", default="resetchannels", choices=("allchannels", "resetchannels")),
     # What a client may use.
