@@ -113,6 +113,8 @@ class RdbFileReader:
         self.aux: dict[bytes, bytes] = {}
         """The auxiliary fields that were read so far; all that concern the file stand before the first key."""
         self.has_checksum = False  # which was compared
+        self.key_offset = 0
+        """Where the last key stands, from its type on."""
         self._remainder: bytes | None = None  # of the stream that comes next
         self._reader = RdbReader(source, start)
         self._limits = limits
@@ -140,6 +142,7 @@ class RdbFileReader:
             if code < _FIRST_OPCODE:
                 if code in _NO_END:
                     self._refuse(code, start)
+                self.key_offset = start
                 key = reader.string()
                 for record in self._read_key(code, start, key):
                     if isinstance(record, Skipped):
@@ -246,15 +249,24 @@ class RdbFileReader:
             )
 
 
-def leading_fields(source: bytes | bytearray | memoryview) -> dict[bytes, bytes]:
+class Field(NamedTuple):
+    """An auxiliary field, and where it stands."""
+
+    value: bytes
+    start: int
+    end: int
+
+
+def leading_fields(source: bytes | bytearray | memoryview) -> dict[bytes, Field]:
     """Read the auxiliary fields at the front of a file, and nothing else of it."""
     read_version(source)
     reader = RdbReader(source, HEADER_SIZE)
-    fields: dict[bytes, bytes] = {}
+    fields: dict[bytes, Field] = {}
     while reader.remaining and reader.source[reader.position] == Opcode.AUX:
+        start = reader.position
         reader.byte()
         name, value = reader.strings(2)
-        fields[name] = value
+        fields[name] = Field(value, start, reader.position)
     return fields
 
 

@@ -31,6 +31,23 @@ NEWEST_SERVER: Final = b"8.10.0"
 _NO_FIELDS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
 
 
+def encode_field(name: bytes, value: bytes) -> bytes:
+    """Return an auxiliary field as it stands in a file."""
+    out = RdbWriter()
+    out.byte(Opcode.AUX)
+    out.strings((name, value))
+    return out.getvalue()
+
+
+def encode_referring_stream(key: bytes, stream: Stream) -> bytes:
+    """Return a key with a stream that refers to segments as it stands in a file, from its type on."""
+    out = RdbWriter()
+    out.byte(REFERRING_STREAM)
+    out.string(key)
+    write_referring_stream(out, stream)
+    return out.getvalue()
+
+
 class RdbFileWriter:
     """Hands a file to `write` in blocks of some 1 MB, which are its to keep, and holds no more than one.
 

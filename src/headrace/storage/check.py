@@ -33,9 +33,11 @@ from headrace.storage.inspection import Findings, Problem, Scratch
 from headrace.storage.manifest import SUFFIX, Manifest
 from headrace.storage.manifest_repair import rebuild
 from headrace.storage.segments.checking import SegmentFindings, check_segment
+from headrace.storage.segments.looking import segments_beside, segments_in
 from headrace.storage.segments.names import segment_name, segment_number
 from headrace.storage.segments.naming import named_by
 from headrace.storage.segments.reading import SegmentReader
+from headrace.storage.segments.sound_runs import SoundRuns
 
 OK: Final = "ok"
 DAMAGED: Final = "damaged"
@@ -61,7 +63,6 @@ class FileReport:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     findings: Findings | None = None
-    segment: SegmentFindings | None = None
 
     def add_problem(self, problem: Problem, status: str = DAMAGED) -> None:
         """Note something wrong."""
@@ -124,9 +125,12 @@ def _check_file(path: Path, disk: Disk) -> Generator[Progress, None, CheckReport
     file = FileReport(path, "file" if number is None else "segment", size=disk.size(path))
     report.files.append(file)
     if number is not None:
-        yield from _inspect_segment(file, SegmentReader(disk), number, Progress(0, disk.size(path)))
+        findings = yield from _check_segment(file, SegmentReader(disk), number, Progress(0, disk.size(path)))
+        for problem in findings.problems:
+            file.add_problem(Problem(problem.offset, problem.problem))
         return report
-    yield from _inspect(file, disk, Scratch(), Progress(0, disk.size(path)), alone=True)
+    scratch = Scratch(SoundRuns(segments_beside(disk, path)))
+    yield from _inspect(file, disk, scratch, Progress(0, disk.size(path)), alone=True)
     return report
 
 
@@ -156,9 +160,9 @@ def _inspect(
         file.add_problem(problem)
 
 
-def _inspect_segment(
+def _check_segment(
     file: FileReport, reader: SegmentReader, number: int, before: Progress
-) -> Generator[Progress, None, None]:
+) -> Generator[Progress, None, SegmentFindings]:
     inspection = check_segment(reader, file.path, number)
     while True:
         try:
@@ -167,10 +171,8 @@ def _inspect_segment(
             findings: SegmentFindings = end.value
             break
         yield Progress(before.done + position, before.total)
-    file.segment = findings
     file.nodes = findings.nodes
-    for problem in findings.problems:
-        file.add_problem(Problem(problem.offset, problem.problem))
+    return findings
 
 
 def _find_files(directory: DataDirectory, report: CheckReport) -> DataFiles:
@@ -202,7 +204,9 @@ class _DirectoryCheck:
         self._directory = directory
         self._disk = directory.disk
         self._report = CheckReport(directory.path)
-        self._reader = SegmentReader(directory.disk)
+        segments = segments_in(directory.disk, directory.path)
+        self._reader = segments.reader
+        self._runs = SoundRuns(segments)
 
     def run(self) -> Generator[Progress, None, CheckReport]:
         """Look at everything."""
@@ -220,33 +224,47 @@ class _DirectoryCheck:
         segments = self._named_segments(found)
         paths = [directory.segments / segment_name(number) for number in segments]
         total = sum(sizes) + sum(self._disk.size(path) for path in paths if self._disk.exists(path))
-        done = 0
-        scratch = Scratch()
+        checked = yield from self._check_segments(segments, total)
+        done = total - sum(sizes)
+        scratch = Scratch(self._runs)
         for file, size in zip(present, sizes, strict=True):
             file.size = size
-            tried_on = Scratch() if file is snapshot else scratch
+            tried_on = Scratch(self._runs) if file is snapshot else scratch
             is_first = file is snapshot or file is present[0]
             yield from _inspect(file, self._disk, tried_on, Progress(done, total), is_first=is_first)
             done += size
-        yield from self._check_segments(segments, Progress(done, total))
+        self._judge_segments(segments, checked)
+        report.files += checked
         self._list_the_rest()
         if not any(file.size for file in report.files):
             raise CannotCheck(f"There is no data of Headrace or Redis in {directory.path}.")
         return report
 
-    def _check_segments(self, numbers: list[int], before: Progress) -> Generator[Progress, None, None]:
-        """Look at the segments that the data refers to."""
-        done = before.done
+    def _check_segments(self, numbers: list[int], total: int) -> Generator[Progress, None, list[FileReport]]:
+        """Look at the segments that the data refers to; what is wrong with them is told when it is known what does."""
+        done = 0
+        files: list[FileReport] = []
         for number in numbers:
             file = FileReport(self._directory.segments / segment_name(number), "segment")
-            self._report.files.append(file)
-            if not self._disk.exists(file.path):
+            files.append(file)
+            if self._disk.exists(file.path):
+                file.size = self._disk.size(file.path)
+                before = Progress(done, total)
+                self._runs.findings[number] = yield from _check_segment(file, self._reader, number, before)
+                done += file.size
+        self._reader.files.close_all()
+        return files
+
+    def _judge_segments(self, numbers: list[int], files: list[FileReport]) -> None:
+        """Tell damage to which something refers; the rest is noted."""
+        for number, file in zip(numbers, files, strict=True):
+            if file.size is None:
                 file.add_problem(Problem(None, "it is missing, and the data refers to it"), MISSING)
                 continue
-            file.size = self._disk.size(file.path)
-            yield from _inspect_segment(file, self._reader, number, Progress(done, before.total))
-            done += file.size
-        self._reader.files.close_all()
+            needed, others = self._runs.sort_problems(number)
+            for problem in needed:
+                file.add_problem(Problem(problem.offset, problem.problem))
+            file.notes += [f"offset {error.offset}: {error.problem}, but nothing refers to it" for error in others]
 
     def _named_segments(self, found: DataFiles) -> list[int]:
         """List the segments that the manifest names, and those that base and snapshot refer to."""

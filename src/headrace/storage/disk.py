@@ -1,7 +1,7 @@
 """The disk: all that storage ever does to files, one method each.
 
-    contents      read, read_at, write, append, place, truncate, sync   of an open file, by its number
-    names         open, create, rename, unlink, make_directory          durable only after sync_directory
+    contents      read, read_at, write, append, place, truncate, sync       of an open file, by its number
+    names         open, create, rename, unlink, duplicate, make_directory   durable only after sync_directory
     looking       exists, is_directory, size, list
 
 Nothing else in storage touches a file, so that a test that replaces the disk sees every operation in its order, can
@@ -24,6 +24,7 @@ _EXISTING: Final = os.O_RDWR | os.O_APPEND
 _MODE: Final = 0o644
 
 
+_PIECE: Final = 1 << 20  # bytes that are copied at once
 _LARGE: Final = 16 << 20  # bytes of a file whose space is given back beside the caller
 
 
@@ -171,6 +172,20 @@ class Disk:
             path.unlink()
         finally:
             self._give_back(removed)
+
+    def duplicate(self, source: Path, target: Path) -> None:
+        """Give a file that nobody changes another name, or make a copy of it where the disk cannot."""
+        try:
+            os.link(source, target)
+        except OSError:
+            content = self.read(source)
+            file = self.create(target)
+            try:
+                for start in range(0, len(content), _PIECE):
+                    self.append(file, content[start : start + _PIECE])
+                self.sync(file)
+            finally:
+                self.close(file)
 
     @contextmanager
     def keep_space(self) -> Iterator[None]:

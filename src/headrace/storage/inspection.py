@@ -1,6 +1,6 @@
 """Looking at one file as a whole: everything that is wrong with it, where, and what a repaired copy would change.
 
-    snapshot     every value is read, and the checksum compared
+    snapshot     every value is read, and the checksum compared; streams that refer to what cannot be read lose it
     commands     each is run on a scratch engine, one by one
 
 Unlike start-up, which stops at the first damage, this goes on: behind bytes that are no command it looks for the next
@@ -21,15 +21,19 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headrace.commands.all import TABLE, make_engine
+from headrace.core.stream import Stream
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
 from headrace.engine.errors import CommandError
 from headrace.formats.aof import AofReader, Ending, encode, find_command
 from headrace.formats.aof_seal import SEAL_BYTES
 from headrace.formats.errors import CorruptPayload, WrongChecksum
-from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, check_sum
-from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
+from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, SEGMENTS_FIELD, check_sum
+from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped, leading_fields
+from headrace.formats.rdb_file_writer import encode_field, encode_referring_stream
 from headrace.storage.loading import was_understood
+from headrace.storage.segments.naming import named_in, naming_field
+from headrace.storage.segments.sound_runs import SoundRuns
 from headrace.storage.tail import commands_in, groups_inside, readable, shown
 
 _DATABASES: Final = 1024  # more than anybody configures
@@ -82,7 +86,9 @@ class Findings:
 class Scratch:
     """An engine that files are tried on, in the order in which they would be loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs: SoundRuns) -> None:
+        """Begin; `runs` has what streams refer to."""
+        self._runs = runs
         config = Config()
         config.load("databases", [str(_DATABASES)])
         self.engine = make_engine(config)
@@ -108,13 +114,14 @@ class Scratch:
 
     def _inspect_snapshot(self, source: memoryview, findings: Findings) -> Generator[int, None, int]:
         try:
-            reader = RdbFileReader(source, verify=False, preamble=True)
+            reader = RdbFileReader(source, verify=False, preamble=True, find_runs=self._runs.find_runs)
             for count, record in enumerate(reader):
                 if isinstance(record, Skipped):
                     findings.notes.append(str(record))
                 elif isinstance(record, LoadedLibrary):
                     self._keep_library(record, findings)
                 else:
+                    self._note_lost_nodes(record, reader, findings)
                     self._keep(record)
                     findings.keys += 1
                 if count % _RECORDS_AT_ONCE == 0:
@@ -124,6 +131,7 @@ class Scratch:
             findings.beyond_repair = True
             return len(source)
         end = reader.position
+        self._drop_lost_segments(source, findings)
         if reader.version < FIRST_CHECKSUM_VERSION:
             return end
         try:
@@ -131,7 +139,28 @@ class Scratch:
         except WrongChecksum as error:
             findings.problems.append(_located(str(error)))
             findings.edits.append(Edit(end - CHECKSUM.size, end, bytes(CHECKSUM.size)))
+        else:
+            if findings.edits:
+                findings.edits.append(Edit(end - CHECKSUM.size, end, bytes(CHECKSUM.size)))
         return end
+
+    def _note_lost_nodes(self, record: LoadedKey, reader: RdbFileReader, findings: Findings) -> None:
+        """Let a repaired copy have a stream without the nodes that cannot be read, as it was loaded."""
+        lost = self._runs.take_lost()
+        if lost and isinstance(record.value, Stream):
+            text = f"{lost} nodes that the stream {record.key!r} refers to cannot be read"
+            findings.problems.append(Problem(reader.key_offset, text))
+            replacement = encode_referring_stream(record.key, record.value)
+            findings.edits.append(Edit(reader.key_offset, reader.position, replacement))
+
+    def _drop_lost_segments(self, source: memoryview, findings: Findings) -> None:
+        """Let a repaired copy name only segments that can be opened."""
+        field = leading_fields(source).get(SEGMENTS_FIELD)
+        named = frozenset[int]() if field is None else named_in(field.value)
+        sound = [number for number in named if self._runs.can_be_opened(number)]
+        if field is not None and len(sound) < len(named):
+            replacement = b"".join(encode_field(*each) for each in naming_field(sound).items())
+            findings.edits.append(Edit(field.start, field.end, replacement))
 
     def _keep_library(self, record: LoadedLibrary, findings: Findings) -> None:
         try:

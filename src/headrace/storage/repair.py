@@ -1,6 +1,8 @@
 """Repairing what was checked: damage in a copy, for which the original is only read; prepared space in place.
 
     manifest      written anew, with the files that are there
+    segments      as they are, without a copy where the disk can do so: nobody ever changes one. Those that are missing
+                  or cannot be opened are left out; streams of base and snapshot refer to what can be read
     commands      without what is no command, is not as it was sealed, or is refused
     snapshot      with no checksum, where only that is wrong: every value in it could be read
     the rest      as it is; what cannot be repaired, too
@@ -16,6 +18,7 @@ Headrace cuts them. Redis takes them for a format error, so that they are cut he
 
 from pathlib import Path
 
+from headrace.core.errors import ColdReadError
 from headrace.formats.aof import NO_PLACE
 from headrace.storage.check import CheckReport, FileReport
 from headrace.storage.data_files import located_directory
@@ -23,6 +26,8 @@ from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotCheck
 from headrace.storage.manifest import Manifest
+from headrace.storage.segments.names import segment_number
+from headrace.storage.segments.reading import SegmentReader
 from headrace.storage.tail import shorten
 
 
@@ -72,13 +77,17 @@ def _write_directory(report: CheckReport, output: Path, disk: Disk) -> list[str]
     left: list[str] = []
     disk.make_directory(output)
     for file in report.files:
-        if file.findings is None and file.kind != "manifest":
+        if file.findings is None and file.kind not in ("manifest", "segment"):
+            continue
+        if file.kind == "segment" and not _can_be_opened(file, disk):
             continue
         target = output / file.path.relative_to(report.path)
         if not disk.exists(target.parent):
             disk.make_directory(target.parent)
         if file.kind == "manifest":
-            _write(target, _without_missing(report).text(), disk)
+            _write(target, _without_missing(report, disk).text(), disk)
+        elif file.kind == "segment":
+            disk.duplicate(file.path, target)
         else:
             left += _write_file(file, target, disk)
         disk.sync_directory(target.parent)
@@ -87,11 +96,22 @@ def _write_directory(report: CheckReport, output: Path, disk: Disk) -> list[str]
     return left
 
 
-def _without_missing(report: CheckReport) -> Manifest:
+def _can_be_opened(file: FileReport, disk: Disk) -> bool:
+    """Whether header and footer of a segment are sound."""
+    try:
+        SegmentReader(disk).read_runs(file.path, segment_number(file.path.name) or 0)
+    except ColdReadError:
+        return False
+    return True
+
+
+def _without_missing(report: CheckReport, disk: Disk) -> Manifest:
     manifest = report.manifest or Manifest()
     there = {file.path.name for file in report.files if file.findings is not None}
     base = manifest.base if manifest.base is not None and manifest.base.name in there else None
-    return Manifest(base, (), tuple(file for file in manifest.increments if file.name in there))
+    increments = tuple(file for file in manifest.increments if file.name in there)
+    opened = {file.path.name for file in report.files if file.kind == "segment" and _can_be_opened(file, disk)}
+    return Manifest(base, (), increments, tuple(file for file in manifest.segments if file.name in opened))
 
 
 def _write_file(file: FileReport, target: Path, disk: Disk) -> list[str]:

@@ -127,6 +127,7 @@ class Store(Persistence):
             )
         self.files.stop()
         self.journal.close()
+        self.segments.close()
         with suppress(StorageError):
             self.directory.remove_leftovers()
         self.directory.unlock()

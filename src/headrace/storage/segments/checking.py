@@ -16,13 +16,19 @@ _NODES_AT_ONCE: Final = 64  # which are some 256 KB
 class SegmentFindings:
     """What was found in one segment."""
 
-    runs: int = 0
     nodes: int = 0  # that are what was written
-    entries: int = 0  # alive, in all runs
-    problems: list[UnreadableSegment] = field(default_factory=list)
-    is_open: bool = True  # header and footer are sound
-    lost_runs: set[int] = field(default_factory=set)  # that have no index
-    lost_nodes: set[tuple[int, int]] = field(default_factory=set)  # run and node
+    unopened: UnreadableSegment | None = None  # why header and footer cannot be read, so that nothing else can
+    lost_runs: dict[int, UnreadableSegment] = field(default_factory=dict)  # that have no index
+    lost_nodes: dict[tuple[int, int], UnreadableSegment] = field(default_factory=dict)  # by run and node
+
+    @property
+    def problems(self) -> list[UnreadableSegment]:
+        """All that is wrong."""
+        return [
+            *([] if self.unopened is None else [self.unopened]),
+            *self.lost_runs.values(),
+            *self.lost_nodes.values(),
+        ]
 
 
 def check_segment(reader: SegmentReader, path: Path, number: int) -> Generator[int, None, SegmentFindings]:
@@ -31,11 +37,8 @@ def check_segment(reader: SegmentReader, path: Path, number: int) -> Generator[i
     try:
         runs, _ = reader.read_runs(path, number)
     except UnreadableSegment as error:
-        findings.problems.append(error)
-        findings.is_open = False
+        findings.unopened = error
         return findings
-    findings.runs = len(runs)
-    findings.entries = sum(run.live for run in runs)
     for run_number, run in enumerate(runs):
         yield from _check_run(reader, path, run_number, run, findings)
     return findings
@@ -47,15 +50,13 @@ def _check_run(
     try:
         index = reader.read_index(path, run)
     except UnreadableSegment as error:
-        findings.problems.append(error)
-        findings.lost_runs.add(number)
+        findings.lost_runs[number] = error
         return
     for begin in range(0, run.nodes, _NODES_AT_ONCE):
         end = min(begin + _NODES_AT_ONCE, run.nodes)
         damaged = _damaged_nodes(reader, path, index, begin, end)
         findings.nodes += end - begin - len(damaged)
-        findings.problems += damaged.values()
-        findings.lost_nodes |= {(number, node) for node in damaged}
+        findings.lost_nodes |= {(number, node): error for node, error in damaged.items()}
         yield run.offset + run.size * end // run.nodes
 
 

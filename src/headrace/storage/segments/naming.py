@@ -17,11 +17,11 @@ def naming_field(numbers: Collection[int]) -> dict[bytes, bytes]:
     return {SEGMENTS_FIELD: b" ".join(b"%d" % number for number in sorted(numbers))} if numbers else {}
 
 
-def named_in(fields: dict[bytes, bytes]) -> frozenset[int]:
-    """Read which segments the fields of a file name."""
-    words = fields.get(SEGMENTS_FIELD, b"").split(b" ") if SEGMENTS_FIELD in fields else []
+def named_in(text: bytes) -> frozenset[int]:
+    """Read which segments the field names."""
+    words = text.split(b" ")
     if not all(word.isdigit() and 0 < len(word) <= _DIGITS and int(word) for word in words):
-        raise CorruptPayload(f"the field {SEGMENTS_FIELD.decode()} names no segments: {fields[SEGMENTS_FIELD][:60]!r}")
+        raise CorruptPayload(f"the field {SEGMENTS_FIELD.decode()} names no segments: {text[:60]!r}")
     return frozenset(map(int, words))
 
 
@@ -30,4 +30,5 @@ def named_by(disk: Disk, path: Path) -> frozenset[int]:
     source = disk.read(path)
     if bytes(source[: len(MAGIC)]) != MAGIC:
         return frozenset()
-    return named_in(leading_fields(source))
+    field = leading_fields(source).get(SEGMENTS_FIELD)
+    return frozenset() if field is None else named_in(field.value)

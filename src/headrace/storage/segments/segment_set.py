@@ -47,7 +47,7 @@ class SegmentSet:
         self.directory = directory
         self.cache = cache
         self._disk = disk
-        self._reader = SegmentReader(disk)
+        self.reader = SegmentReader(disk)
         self._segments: dict[int, Segment] = {}
         self._pins: dict[str, frozenset[int]] = {}
         self._last_number: int | None = None  # None: the directory was not looked at yet
@@ -90,6 +90,10 @@ class SegmentSet:
         self._last_number = None
         self._has_directory = False
 
+    def close(self) -> None:
+        """Close the files that were read."""
+        self.reader.files.close_all()
+
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def write(self, runs: Iterable[RunToWrite]) -> list[SegmentRun]:
@@ -109,7 +113,7 @@ class SegmentSet:
             raise
         segment.size = written.size
         segment.runs = [
-            SegmentRun(self.cache, segment, index, record, self._reader) for index, record in enumerate(written.runs)
+            SegmentRun(self.cache, segment, index, record, self.reader) for index, record in enumerate(written.runs)
         ]
         return list(segment.runs)
 
@@ -154,10 +158,10 @@ class SegmentSet:
 
     def _open_segment(self, number: int) -> Segment:
         path = self.path(number)
-        records, size = self._reader.read_runs(path, number)
+        records, size = self.reader.read_runs(path, number)
         segment = Segment(number, path, size)
         segment.runs = [
-            SegmentRun(self.cache, segment, index, record, self._reader) for index, record in enumerate(records)
+            SegmentRun(self.cache, segment, index, record, self.reader) for index, record in enumerate(records)
         ]
         self._segments[number] = segment
         return segment
@@ -219,7 +223,7 @@ class SegmentSet:
             pass
         except OSError:
             return False
-        self._reader.files.close(segment.path)
+        self.reader.files.close(segment.path)
         del self._segments[segment.number]
         for run in segment.runs:
             self.cache.forget(run)

@@ -1,0 +1,189 @@
+"""`headrace check` on directories with segments, and what --fix makes of damage in them."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headrace.core.offloading import pack_run, settle_run
+from headrace.core.stream import Stream
+from headrace.engine.configuration.config import Config
+from headrace.engine.engine import Engine
+from headrace.formats.segment import HEADER_SIZE
+from headrace.storage.assembly import assemble
+from headrace.storage.check import CheckReport, check
+from headrace.storage.child import InlineJob
+from headrace.storage.disk import Disk
+from headrace.storage.reading import read_data
+from headrace.storage.repair import write_repaired
+from headrace.storage.segments.names import segment_name
+from headrace.storage.segments.writing import RunToWrite
+from headrace.storage.store import Store
+from support.in_process import InProcessClient
+from support.storage.data_sets import Log
+
+ENTRIES = 60
+
+
+def opened(path: Path, **settings: str) -> tuple[Engine, Store]:
+    config = Config()
+    for name, value in {"dir": str(path), "appendonly": "yes", "stream-node-max-entries": "4", **settings}.items():
+        config.load(name, [value])
+    engine, _, store = assemble(config, Log(), background=False, spawn=InlineJob)
+    store.directory.lock()
+    for _ in store.open():
+        pass
+    return engine, store
+
+
+def offload(engine: Engine, store: Store, key: bytes) -> None:
+    stream = engine.databases[0].values[key]
+    assert isinstance(stream, Stream)
+    packed = pack_run(stream, 400)
+    assert packed is not None
+    runs = store.segments.write([RunToWrite(0, key, packed.records, packed.data)])
+    assert settle_run(stream, runs[0], packed.data)
+    store.segments.settle(runs)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stream with two segments in base and snapshot, and another, and effects behind the base."""
+    path = tmp_path_factory.mktemp("data")
+    engine, store = opened(path)
+    client = InProcessClient(engine)
+    random = Random(1)
+    for number in range(1, ENTRIES + 1):
+        client.run("XADD", "stream", f"{number}-1", "field", random.randbytes(20).hex())
+    client.run("XADD", "other", "1-1", "a", "b")
+    offload(engine, store, b"stream")
+    offload(engine, store, b"stream")
+    client.run("SAVE")
+    client.run("BGREWRITEAOF")
+    store.tick()
+    client.run("XADD", "stream", "1000-1", "field", "after the base")
+    client.run("XDEL", "stream", "59-1")
+    store.close()
+    return path
+
+
+def checked(path: Path) -> CheckReport:
+    steps = check(path, Disk())
+    while True:
+        try:
+            progress = next(steps)
+        except StopIteration as end:
+            report: CheckReport = end.value
+            return report
+        assert 0 <= progress.done <= progress.total
+
+
+def ids(path: Path) -> list[str]:
+    """The entries of the stream as a reader finds them."""
+    steps = read_data(path, Log(), Disk())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            engine: Engine = end.value[0]
+            break
+    stream = engine.databases[0].values[b"stream"]
+    assert isinstance(stream, Stream)
+    found = [str(id) for id, _ in stream.range()]
+    assert len(found) == len(stream)
+    return found
+
+
+def problems(report: CheckReport, name: str) -> list[str]:
+    return [problem.text for file in report.files if file.path.name == name for problem in file.problems]
+
+
+EVERYTHING = [f"{number}-1" for number in range(1, ENTRIES + 1) if number != 59] + ["1000-1"]
+ONE, TWO = segment_name(1), segment_name(2)
+
+
+def test_a_sound_directory_is_sound_and_readers_see_all_of_it(sample: Path) -> None:
+    report = checked(sample)
+    assert report.problems == 0
+    assert "nodes with checksums" in report.verdict
+    assert [file.path.name for file in report.files if file.kind == "segment"] == [ONE, TWO]
+    assert ids(sample) == EVERYTHING
+
+
+def test_a_segment_is_checked_by_itself_too(sample: Path, tmp_path: Path) -> None:
+    assert checked(sample / "segments" / ONE).problems == 0
+    path = tmp_path / ONE
+    content = bytearray((sample / "segments" / ONE).read_bytes())
+    content[HEADER_SIZE + 20] ^= 1
+    path.write_bytes(content)
+    assert problems(checked(path), ONE) == [f"the node of {content[HEADER_SIZE]} bytes there is not what was written"]
+
+
+def test_a_segment_that_nothing_refers_to_is_listed(sample: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(sample, tmp_path / "data")
+    (path / "segments" / segment_name(7)).write_bytes(b"of a crash")
+    report = checked(path)
+    assert report.problems == 0
+    assert [(file.path.name, file.status) for file in report.files if file.kind == "old segment"] == [
+        (segment_name(7), "not used")
+    ]
+
+
+def fixed(path: Path, tmp_path: Path) -> Path:
+    output = tmp_path / "fixed"
+    assert write_repaired(checked(path), output, Disk()) == []
+    report = checked(output)
+    assert report.problems == 0, [problem for file in report.files for problem in file.problems]
+    return output
+
+
+def start_and_list(path: Path) -> list[str]:
+    """The entries of the stream as a server finds them."""
+    engine, store = opened(path)
+    stream = engine.databases[0].values[b"stream"]
+    assert isinstance(stream, Stream)
+    found = [str(id) for id, _ in stream.range()]
+    store.close()
+    return found
+
+
+def test_a_damaged_node_costs_its_entries_and_no_others(sample: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(sample, tmp_path / "data")
+    segment = path / "segments" / ONE
+    content = bytearray(segment.read_bytes())
+    content[HEADER_SIZE + 20] ^= 1
+    segment.write_bytes(content)
+    report = checked(path)
+    assert problems(report, ONE) == [f"the node of {content[HEADER_SIZE]} bytes there is not what was written"]
+    assert problems(report, "dump.rdb") == ["1 nodes that the stream b'stream' refers to cannot be read"]
+    output = fixed(path, tmp_path)
+    assert ids(output) == EVERYTHING[4:]
+    assert start_and_list(output) == EVERYTHING[4:]
+    assert segment.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", ["missing", "footer", "index"])
+def test_a_segment_that_is_lost_costs_what_it_held_and_no_more(sample: Path, tmp_path: Path, damage: str) -> None:
+    path = shutil.copytree(sample, tmp_path / "data")
+    segment = path / "segments" / ONE
+    content = bytearray(segment.read_bytes())
+    if damage == "missing":
+        segment.unlink()
+    else:
+        content[-1 if damage == "footer" else content.index(b"stream", 0) - 200] ^= 1
+        segment.write_bytes(content)
+    assert len(problems(checked(path), ONE)) == 1
+    output = fixed(path, tmp_path)
+    kept = ids(output)
+    assert 0 < len(kept) < len(EVERYTHING)
+    assert kept == EVERYTHING[-len(kept) :]
+    assert start_and_list(output) == kept
+    assert (output / "segments" / ONE).exists() == (damage == "index")
+
+
+def test_a_repaired_copy_shares_the_segments_with_the_original(sample: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(sample, tmp_path / "data")
+    (path / "segments" / ONE).unlink()
+    output = fixed(path, tmp_path)
+    assert (output / "segments" / TWO).samefile(path / "segments" / TWO)
