@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from headrace.cli.errors import CommandFailed
+from headrace.cli.inspect.sources import from_path
 from headrace.core.offloading import pack_run, settle_run
 from headrace.core.stream import Stream
 from headrace.engine.configuration.config import Config
@@ -118,6 +120,15 @@ def test_a_segment_is_checked_by_itself_too(sample: Path, tmp_path: Path) -> Non
     content[HEADER_SIZE + 20] ^= 1
     path.write_bytes(content)
     assert problems(checked(path), ONE) == [f"the node of {content[HEADER_SIZE]} bytes there is not what was written"]
+
+
+def test_the_inspector_shows_what_a_segment_has_of_a_stream(sample: Path) -> None:
+    parts = [from_path(sample / "segments" / name, None, 0).stream for name in (ONE, TWO)]
+    found = [str(id) for part in parts for id, _ in part.range()]
+    assert found == EVERYTHING[: len(found)]
+    assert [str(id) for id, _ in from_path(sample / "dump.rdb", b"stream", 0).stream.range()][: len(found)] == found
+    with pytest.raises(CommandFailed, match="There is no stream"):
+        from_path(sample / "segments" / ONE, None, 1)
 
 
 def test_a_segment_that_nothing_refers_to_is_listed(sample: Path, tmp_path: Path) -> None:

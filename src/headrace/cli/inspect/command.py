@@ -12,7 +12,7 @@ from headrace.cli.completion import stream_names
 INSPECT_HELP: Final = """Draw a stream as it is stored: its rax, its nodes, and one listpack byte by byte.
 
 The stream is one of a live server (Headrace or Redis), which DUMP brings over, or of a file: a DUMP payload, an RDB
-file, an append-only file, or a data directory. Nothing is changed.
+file, an append-only file, a segment, or a data directory. Nothing is changed.
 
 For example:
 

@@ -1,4 +1,4 @@
-"""Where the stream to inspect comes from: a server, a DUMP payload, an RDB file, a data directory.
+"""Where the stream to inspect comes from: a server, a DUMP payload, an RDB file, a segment, a data directory.
 
 Whatever it is, a stream comes out that was checked to the last byte, with the payload that holds it: the server's own,
 the file's own, or the one that DUMP would give.
@@ -13,11 +13,14 @@ from headrace.cli.address import ServerAddress
 from headrace.cli.errors import CommandFailed
 from headrace.cli.showing import plural, shown
 from headrace.core.stream import Stream
+from headrace.core.stream_id import MIN_ID
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import MAGIC
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.formats.stream_value import dump_stream, restore_stream
+from headrace.storage.segments.names import segment_number
 
+_CACHE: Final = 16 << 20  # bytes of a segment that were read
 _NAMED: Final = 8  # streams in a sentence
 
 
@@ -58,6 +61,9 @@ def from_path(path: Path, key: bytes | None, db: int) -> FoundStream:
         engine, _ = read_engine(path)
         values = engine.databases[db].values if db < len(engine.databases) else {}
         return _chosen({name: value for name, value in values.items() if isinstance(value, Stream)}, key, path)
+    number = segment_number(path.name)
+    if number is not None:
+        return _chosen(_streams_of_segment(path, number, db), key, path)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -65,6 +71,24 @@ def from_path(path: Path, key: bytes | None, db: int) -> FoundStream:
     if content.startswith(MAGIC):
         return _chosen(_streams_of_rdb(content, path, db), key, path)
     return _of_payload(path.stem.encode() if key is None else key, f"of the payload in {path}", content)
+
+
+def _streams_of_segment(path: Path, number: int, db: int) -> dict[bytes, Stream]:
+    """Make streams of what a segment has of them, whether or not anything refers to it."""
+    from headrace.core.cold import ColdCache  # noqa: PLC0415 — other files have none of it
+    from headrace.core.offloading import adopt_run  # noqa: PLC0415
+    from headrace.storage.disk import Disk  # noqa: PLC0415
+    from headrace.storage.segments.segment_set import SegmentSet  # noqa: PLC0415
+
+    streams: dict[bytes, Stream] = {}
+    runs = SegmentSet(Disk(), path.parent, ColdCache(_CACHE)).runs_of(number)
+    for run in sorted(runs, key=lambda run: run.record.first):
+        stream = streams.setdefault(run.record.key, Stream()) if run.record.database == db else None
+        if stream is not None and (not len(stream) or stream.last_id < run.record.first):
+            adopt_run(stream, run, 0, run.nodes)
+    for stream in streams.values():
+        stream.load_state(len(stream), stream.last_id, MIN_ID, len(stream))
+    return streams
 
 
 def _streams_of_rdb(content: bytes, path: Path, db: int) -> dict[bytes, Stream]:

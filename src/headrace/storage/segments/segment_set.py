@@ -152,6 +152,10 @@ class SegmentSet:
             )
         return segment.runs[run]
 
+    def runs_of(self, number: int) -> list[SegmentRun]:
+        """Return all runs of a segment; raises ColdReadError."""
+        return list((self._segments.get(number) or self._open_segment(number)).runs)
+
     def find_runs(self, number: int, run: int, checksum: int, begin: int, end: int) -> list[tuple[ColdRun, int, int]]:
         """Return the nodes of a run that a base refers to, as formats.stream_value wants it; raises ColdReadError."""
         return [(self.open(number, run, checksum), begin, end)]
