@@ -20,7 +20,7 @@ STEPS = 60
 COMMANDS = (
     *("XADD", "XREADGROUP", "XACK", "XGROUP", "XCLAIM", "XAUTOCLAIM", "XNACK", "XDEL", "XDELEX", "XACKDEL", "XTRIM"),
     *("XSETID", "SET", "LPUSH", "RPOP", "SADD", "SREM", "PEXPIRE", "PERSIST", "DEL", "RENAME", "MOVE", "EXEC"),
-    *("BGREWRITEAOF", "BGSAVE", "SAVE", "CONFIG"),
+    *("BGREWRITEAOF", "BGSAVE", "SAVE", "CONFIG", "HEADRACE"),
 )
 SITUATIONS = (
     *("states while starting", "states while rewriting", "killed processes", "killed while starting"),

@@ -17,6 +17,8 @@ cdef class Engine:
     cdef readonly RuleBook rules        # the rules of queues, and what they have to do
     cdef public bint ruled              # there are some, and they are kept here: commands have to look
     cdef Client actor                   # what a rule does is done as this client
+    cdef readonly dict due_keys         # kind -> those side keys at which something is due by time
+    cdef readonly object tickets        # names for what is done later
     cdef readonly object config
     cdef readonly NodeLimits node_limits
     cdef readonly dict clients          # id -> Client
@@ -35,6 +37,8 @@ cdef class Engine:
     cdef int64_t wall_lead_ms           # how much more the first showed than the second at the last tick
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
+    cdef public object warning_hook     # takes a sentence for the operator: something that is due cannot be done
+    cdef readonly list promotion_hooks  # called when no master decides any more what is due
     cdef readonly EffectLog effects     # what was done to the data
     cdef list unflushed                 # clients with replies
     cdef bint flush_due                 # the host was asked to call flush_clients

@@ -13,6 +13,7 @@ from headrace.engine.command import Command
 from headrace.engine.command_names import CommandNames
 from headrace.engine.configuration.config import Config
 from headrace.engine.database import Database
+from headrace.engine.due_keys import DueKeys
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.freeing import Freeing
 from headrace.engine.keyspace import Keyspace
@@ -32,6 +33,7 @@ from headrace.engine.side_keys import SideKeys
 from headrace.engine.snapshot_request import SnapshotSender
 from headrace.engine.staging import Staging
 from headrace.engine.stats import Stats
+from headrace.engine.tickets import Tickets
 from headrace.engine.write_refusals import WriteRefusals
 
 @final
@@ -41,6 +43,9 @@ class Engine:
     dirty: int
     ruled: bool
     failure_hook: Callable[[bytes, Exception], None]
+    warning_hook: Callable[[str], None]
+    @property
+    def promotion_hooks(self) -> list[Callable[[], None]]: ...
     loading: bool
     attended: bool
     over_memory: bool
@@ -62,6 +67,10 @@ class Engine:
     def rules(self) -> RuleBook: ...
     @property
     def side_keys(self) -> SideKeys: ...
+    @property
+    def due_keys(self) -> dict[bytes, DueKeys]: ...
+    @property
+    def tickets(self) -> Tickets: ...
     @property
     def config(self) -> Config: ...
     @property

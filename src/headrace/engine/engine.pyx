@@ -46,6 +46,7 @@ from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.side_keys import SideKeys
 from headrace.engine.staging import Staging
 from headrace.engine.pubsub.tracking import Tracker
+from headrace.engine.tickets import Tickets
 from headrace.engine.blocking.waiting import WaitingRoom
 from headrace.engine.write_refusals import WriteRefusals
 
@@ -69,6 +70,8 @@ cdef class Engine:
         self.clients = {}
         self.stats = Stats()
         self.side_keys = SideKeys()
+        self.due_keys = {}
+        self.tickets = Tickets()
         self.keyspace = Keyspace(self)
         self.databases = self.keyspace.databases
         self.rules = RuleBook(self)
@@ -81,6 +84,8 @@ cdef class Engine:
         self.replication = Replication(self)
         self.write_refusals = WriteRefusals(self)
         self.failure_hook = print_failure
+        self.warning_hook = ignore_warning
+        self.promotion_hooks = []
         self.effects = EffectLog()
         self.unflushed = []
         self.pushes = []
@@ -227,6 +232,8 @@ cdef class Engine:
         self.effects.end_following()
         self.keyspace.plan_expiry()
         self.rules.wake()
+        for resume in self.promotion_hooks:
+            resume()
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -571,6 +578,10 @@ cdef class Engine:
 def print_failure(name: bytes, bug: Exception) -> None:
     """Say on standard error what went wrong in a command; a host may have a log instead."""
     traceback.print_exception(bug)
+
+
+def ignore_warning(text: str) -> None:
+    """Do without a sentence for the operator, where there is no log."""
 
 
 cdef bint runs_script(Client client, Command command):

@@ -72,6 +72,7 @@ class Server:
         self.engine.chores.set_alarm = self._set_alarm
         self.engine.snapshot_sender = SnapshotClients(self.engine, self.followers.snapshots, log)
         self.engine.failure_hook = self._log_failure
+        self.engine.warning_hook = log.warning
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
         self.engine.script_host.log = self._log_of_scripts
         path = config["policies"]

@@ -26,9 +26,9 @@ KEYS: Final = {
     "bitmap": (b"t1", b"t2", b"t3"),
     "list": (b"l1", b"l2"),
     "set": (b"e1", b"e2"),
-    "sorted-set": (b"z1", b"z2"),
+    "sorted-set": (b"z1", b"z2", b"headrace:{s1}:scheduled"),
     "geo": (b"g1", b"g2"),
-    "hash": (b"h1", b"h2", b"headrace:{s1}:batches"),
+    "hash": (b"h1", b"h2", b"headrace:{s1}:batches", b"headrace:{s1}:messages"),
 }
 EVERY_KEY: Final = tuple(key for keys in KEYS.values() for key in keys)
 GROUPS: Final = (b"g", b"g", b"h")
@@ -212,6 +212,7 @@ _VALUES: Final[dict[str, Values]] = {
     "index2": _of(b"0", b"1"),
     "frequency": _of(b"5"),
     "duration": _of(b"1", b"3", b"100", b"900"),
+    "ticket": lambda writer: b"%013d-0000" % writer.now_ms(),
     "maxsize": _of(b"1", b"2", b"3", b"200"),
     "query": _of(*QUERIES),
     "batch": _of(b"1", b"2", b"3"),

@@ -45,8 +45,9 @@ class CommandWriter:
             self._xtrim: 3,
             self._xsetid: 1,
             self._other: 5,
-            self._removal: 1,
+            self._removal: 2,
             self._expiry: 3,
+            self._schedule: 4,
         }
 
     def write(self, engine: Engine, database: int, queued: Sequence[Command] = ()) -> Command:
@@ -219,3 +220,8 @@ class CommandWriter:
         if self._chance(0.2):
             return [b"PERSIST", key]
         return [b"PEXPIRE", key, b"%d" % self._random.choice((1, 500, 3000, 100_000))]
+
+    def _schedule(self, key: bytes, _stream: Stream) -> Command:
+        due = [b"DELAY", self._random.choice((b"0", b"1", b"100", b"1s"))]
+        every = [b"EVERY", self._random.choice((b"50", b"1s"))] if self._chance(0.1) else []
+        return [b"HEADRACE", b"SCHEDULE", key, *due, *every, *self._fields()]

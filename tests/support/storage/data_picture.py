@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.core.group import Group
 from headrace.core.member_set import MemberSet
+from headrace.core.sorted_set import SortedSet
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 
@@ -55,6 +56,10 @@ def _value(value: Any) -> Any:
         return _stream(value)
     if isinstance(value, MemberSet):
         return ("set", *sorted(value))
+    if isinstance(value, SortedSet):
+        return ("sorted set", *value.items())
+    if isinstance(value, dict):
+        return ("hash", *sorted(value.items()))
     return ("list", *value) if isinstance(value, deque) else value
 
 

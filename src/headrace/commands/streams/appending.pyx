@@ -9,15 +9,17 @@ The callers differ in where names and values lie, and in what is asked for besid
 producer. What an entry does to the stream, its key and those who watch it is here, once.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
 from headrace.commands.streams.arguments cimport id_text
 from headrace.commands.streams.effects cimport emit_settings
 from headrace.commands.streams.retention cimport keep_limits
+from headrace.core.memory cimport allocate, byte_t, release
 from headrace.core.stream_id cimport NEW_ID_AUTO, NEW_ID_AUTO_SEQ, generate_id, generate_seq, less, max_id, same
 from headrace.engine.pubsub.notifications cimport STREAM
 
-from headrace.engine.errors import CommandError
+from headrace.core.errors import EntryTooLarge
+from headrace.engine.errors import WRONG_TYPE, CommandError
 
 cdef bytes SMALL_ID = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
 cdef bytes EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
@@ -45,6 +47,41 @@ def keep_after_appending(Call call, bytes key, Stream stream) -> None:
     """Remove what a rule does not let a stream keep any longer; for commands that are not compiled."""
     if call.engine.ruled and not call.engine.applying:
         keep_limits(call, key, stream)
+
+
+def append_message(Call call, bytes key, list words) -> bytes:
+    """Append a message of names and values (in turn), with an ID of now, to the stream of a key; returns its ID.
+
+    For commands that are not compiled. A refusal changes nothing. The effect is an XADD with the ID.
+    """
+    cdef object value = call.find(key)
+    cdef Stream stream
+    cdef bint is_new = value is None
+    cdef ID id
+    cdef Py_ssize_t count = len(words)
+    cdef Py_ssize_t i
+    cdef Span *pairs
+    if is_new:
+        stream = new_stream(call)
+    elif type(value) is Stream:
+        stream = <Stream>value
+    else:
+        raise CommandError(WRONG_TYPE)
+    pairs = <Span *>allocate(count * sizeof(Span))
+    if pairs == NULL:
+        raise MemoryError
+    try:
+        for i in range(count):
+            pairs[i].data = <const byte_t *>PyBytes_AS_STRING(<bytes>words[i])
+            pairs[i].size = PyBytes_GET_SIZE(<bytes>words[i])
+        append_entry(call, key, stream, is_new, NEW_ID_AUTO, &id, pairs, count // 2)
+        emit_entry(call, key, id, pairs, count // 2)
+    except EntryTooLarge:
+        raise CommandError(TOO_LARGE) from None
+    finally:
+        release(pairs)
+    finish_appending(call, key, stream, is_new)
+    return id_text(id)
 
 
 cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID kind, ID *id,
