@@ -2,6 +2,7 @@
 
 from headrace.commands import collections, connection, headrace, keys, scripting, server, streams
 from headrace.commands.declaration.table import TABLE
+from headrace.commands.headrace.redriving import keep_redrives
 from headrace.commands.headrace.scheduling import keep_schedules
 from headrace.commands.streams import failing, retention
 from headrace.engine.acl.users import Users
@@ -21,4 +22,5 @@ def make_engine(config: Config) -> Engine:
     engine.equip(Users(engine), script_host, Scripts(script_host), Functions(script_host))
     engine.rules.equip(retention.keep_by_time, failing.keep_by_time)
     keep_schedules(engine)
+    keep_redrives(engine)
     return engine
