@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.embedded import columns
@@ -23,6 +23,7 @@ from headrace.embedded.ids import Position, as_milliseconds, behind, first_id, l
 from headrace.embedded.local_client import LocalClient, Request, text_of
 from headrace.embedded.message import Message, read_messages
 from headrace.embedded.policies import Duration, Policy, Size, read_policy, stream_words
+from headrace.embedded.scheduled import Delay, Moment, ScheduledMessage, Ticket, read_scheduled, schedule_words
 
 Value = str | bytes | int | float
 Fields = Mapping[str, Value] | Mapping[bytes, Value]
@@ -53,6 +54,15 @@ class Stream:
 
     # --- adding ----------------------------------------------------------------------------------------------------
 
+    @overload
+    def add(  # type: ignore[overload-overlap]
+        self, fields: Fields | None = None, /, *, delay: Delay, every: Delay | None = None, **named: Value
+    ) -> Ticket: ...
+    @overload
+    def add(  # type: ignore[overload-overlap]
+        self, fields: Fields | None = None, /, *, at: Moment, every: Delay | None = None, **named: Value
+    ) -> Ticket: ...
+    @overload
     def add(
         self,
         fields: Fields | None = None,
@@ -63,17 +73,46 @@ class Stream:
         minid: Position | None = None,
         approximate: bool = False,
         **named: Value,
-    ) -> StreamID:
+    ) -> StreamID: ...
+    def add(  # type: ignore[misc]  # the names of options are no fields
+        self,
+        fields: Fields | None = None,
+        /,
+        *,
+        id: Position | None = None,
+        maxlen: int | None = None,
+        minid: Position | None = None,
+        approximate: bool = False,
+        delay: Delay | None = None,
+        at: Moment | None = None,
+        every: Delay | None = None,
+        **named: Value,
+    ) -> StreamID | Ticket:
         """Add a message, and return its ID when it is as safe as `appendfsync` says.
 
         Fields are keywords, or a mapping where their names are no identifiers or mean something here. Text is stored as
         UTF-8, numbers as their text. With `maxlen` or `minid` the stream is trimmed as `trim` does.
+
+        With `delay` ("5m", seconds, a timedelta) or `at` (a datetime, or Unix milliseconds) the message is added then,
+        and with `every` again and again; the ticket that is returned cancels it (`unschedule`).
         """
         row: Any = named if fields is None else fields if not named else {**fields, **named}
-        if id is None and maxlen is None and minid is None:
+        if id is None and maxlen is None and minid is None and delay is None and at is None and every is None:
             return self._add(self._key, row if type(row) is dict else dict(row))
-        return StreamID.parse(self._client.call(*self._request(row, id, maxlen, minid, approximate)))
+        if delay is None and at is None and every is None:
+            return StreamID.parse(self._client.call(*self._request(row, id, maxlen, minid, approximate)))
+        _refuse_beside_schedule(id, maxlen, minid)
+        return Ticket(self._client.call(*schedule_words(self._key, delay, at, every), *_texts(row)).decode())
 
+    @overload
+    async def aadd(  # type: ignore[overload-overlap]
+        self, fields: Fields | None = None, /, *, delay: Delay, every: Delay | None = None, **named: Value
+    ) -> Ticket: ...
+    @overload
+    async def aadd(  # type: ignore[overload-overlap]
+        self, fields: Fields | None = None, /, *, at: Moment, every: Delay | None = None, **named: Value
+    ) -> Ticket: ...
+    @overload
     async def aadd(
         self,
         fields: Fields | None = None,
@@ -84,12 +123,40 @@ class Stream:
         minid: Position | None = None,
         approximate: bool = False,
         **named: Value,
-    ) -> StreamID:
+    ) -> StreamID: ...
+    async def aadd(  # type: ignore[misc]  # the names of options are no fields
+        self,
+        fields: Fields | None = None,
+        /,
+        *,
+        id: Position | None = None,
+        maxlen: int | None = None,
+        minid: Position | None = None,
+        approximate: bool = False,
+        delay: Delay | None = None,
+        at: Moment | None = None,
+        every: Delay | None = None,
+        **named: Value,
+    ) -> StreamID | Ticket:
         """Add a message from a coroutine, as `add` does."""
         row: Any = named if fields is None else fields if not named else {**fields, **named}
-        if id is None and maxlen is None and minid is None:
+        if id is None and maxlen is None and minid is None and delay is None and at is None and every is None:
             return await self._client.aadd(self._key, row if type(row) is dict else dict(row))
-        return StreamID.parse(await self._client.acall(*self._request(row, id, maxlen, minid, approximate)))
+        if delay is None and at is None and every is None:
+            return StreamID.parse(await self._client.acall(*self._request(row, id, maxlen, minid, approximate)))
+        _refuse_beside_schedule(id, maxlen, minid)
+        words = schedule_words(self._key, delay, at, every)
+        return Ticket((await self._client.acall(*words, *_texts(row))).decode())
+
+    def scheduled(self, count: int | None = None) -> list[ScheduledMessage]:
+        """List the messages that are to be added later, or the first of them, in the order in which they are due."""
+        limit = [] if count is None else [b"COUNT", b"%d" % count]
+        rows = self._client.call(b"HEADRACE", b"SCHEDULED", self._key, *limit)
+        return [read_scheduled(row, decode=self._decode) for row in rows]
+
+    def unschedule(self, ticket: Ticket | str) -> bool:
+        """Cancel a message that is to be added later; False where it is added already, or was cancelled."""
+        return bool(self._client.call(b"HEADRACE", b"UNSCHEDULE", self._key, text_of(ticket)))
 
     def _request(
         self,
@@ -99,9 +166,7 @@ class Stream:
         minid: Position | None,
         approximate: bool,
     ) -> Request:
-        if not row:
-            raise ValueError("a message needs at least one field")
-        texts = [text_of(text) for pair in row.items() for text in pair]
+        texts = _texts(row)
         wanted = b"*" if id is None else text_of(id) if isinstance(id, str | bytes) else bytes(first_id(id))
         return [b"XADD", self._key, *_limit(maxlen, minid, approximate), wanted, *texts]
 
@@ -353,6 +418,20 @@ def _block(timeout: float | timedelta | None) -> list[bytes]:
         return [b"BLOCK", b"0"]
     wait = as_milliseconds(timeout)
     return [b"BLOCK", wait] if wait != b"0" else []
+
+
+def _texts(row: Mapping[Any, Value]) -> list[bytes]:
+    """The names and values of a message, in turn."""
+    if not row:
+        raise ValueError("a message needs at least one field")
+    return [text_of(text) for pair in row.items() for text in pair]
+
+
+def _refuse_beside_schedule(id: Position | None, maxlen: int | None, minid: Position | None) -> None:
+    if id is not None or maxlen is not None or minid is not None:
+        raise ValueError(
+            "a message that is added later gets its ID then, and trims nothing: leave out id, maxlen, minid"
+        )
 
 
 def _limit(maxlen: int | None, minid: Position | None, approximate: bool) -> list[bytes]:
