@@ -14,7 +14,7 @@ from support.cli.process import COMMAND, environment, output
 from support.ports import free_port
 from support.starting import wait_for
 
-WITH_A_SERVER = ("top", "tail", "group", "inspect", "load", "export", "bench")
+WITH_A_SERVER = ("top", "tail", "group", "dead", "inspect", "load", "export", "bench")
 ON_FILES = ("convert", "check")
 ELSEWHERE = {
     "serve": "below",
@@ -28,6 +28,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (f"group {name}" for name in ("list", "create", "reset", "drop", "claim", "pending")), "with those of group"
     ),
+    **dict.fromkeys((f"dead {name}" for name in ("list", "show", "redrive", "drop")), "with those of dead"),
 }
 
 
@@ -48,7 +49,7 @@ def test_examples_that_speak_to_a_server(headrace_server: redis.Redis, tmp_path:
     fill(headrace_server, tmp_path)
     output("convert", "dump.rdb", "data", "--to", "aof", cwd=tmp_path)
     examples = examples_of(*WITH_A_SERVER)
-    assert len(examples) >= 22
+    assert len(examples) >= 28
     for example in examples:
         if "bench --compare" in example.line and shutil.which("redis-server") is None:
             continue

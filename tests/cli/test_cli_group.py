@@ -34,7 +34,9 @@ def test_groups_are_listed(server: redis.Redis) -> None:
     assert (group["stream"], group["group"], group["lag"], group["pending"]) == ("devmsg", "workers", 14, 6)
     assert [(each["name"], each["pending"]) for each in group["consumers"]] == [("ann", 6)]
     assert re.search(
-        r"^devmsg +workers +6-0 +14 +6 +ann \(idle ", output("group", "list", "devmsg", server=server), re.MULTILINE
+        r"^devmsg +workers +6-0 +14 +6 +\d+m?s +ann \(idle ",
+        output("group", "list", "devmsg", server=server),
+        re.MULTILINE,
     )
     assert output("group", "list", "other", server=server) == "There are no groups.\n"
 

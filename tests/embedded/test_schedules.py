@@ -60,11 +60,11 @@ def test_what_cannot_be_said_is_refused() -> None:
         with pytest.raises(ValueError, match="negative"):
             stream.add(n=1, delay=-1)
         with pytest.raises(ValueError, match="delay or at"):
-            stream.add(n=1, delay=1, at=5)  # type: ignore[call-overload]
+            stream.add(n=1, delay=1, at=5)
         with pytest.raises(ValueError, match="delay or at"):
             stream.add(n=1, every=1)
         with pytest.raises(ValueError, match="gets its ID then"):
-            stream.add(n=1, delay=1, id="1-1")  # type: ignore[call-overload]
+            stream.add(n=1, delay=1, id="1-1")
         with pytest.raises(ValueError, match="at least one field"):
             stream.add(delay=1)
         assert stream.scheduled() == []
@@ -80,6 +80,6 @@ def test_a_coroutine_schedules() -> None:
                 assert message["n"] == "1"
                 break
             with pytest.raises(ValueError, match="gets its ID then"):
-                await stream.aadd(n=1, at=1, maxlen=1)  # type: ignore[call-overload]
+                await stream.aadd(n=1, at=1, maxlen=1)
 
     asyncio.run(run())

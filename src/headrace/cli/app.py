@@ -12,6 +12,7 @@ import headrace
 from headrace.cli.bench import BENCH_HELP, bench
 from headrace.cli.check.command import CHECK_HELP, check
 from headrace.cli.convert.command import CONVERT_HELP, convert
+from headrace.cli.dead.command import dead_app
 from headrace.cli.demo import DEMO_HELP, demo
 from headrace.cli.group.command import group_app
 from headrace.cli.inspect.command import INSPECT_HELP, inspect
@@ -58,6 +59,7 @@ app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
 app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes.")(tail)
 app.add_typer(group_app, name="group")
 app.add_typer(policy_app, name="policy")
+app.add_typer(dead_app, name="dead")
 app.command(help=INSPECT_HELP, short_help="Draw a stream as it is stored.")(inspect)
 app.command(help=CHECK_HELP, short_help="Check the files of a data directory.")(check)
 app.command(help=LOAD_HELP, short_help="Add the rows of a file to a stream.")(load)

@@ -13,6 +13,7 @@ import redis
 import typer.main
 
 from headrace.cli.app import app
+from headrace.engine.rules.dead_letters import Origin
 from support.cli.process import headrace, output, url_of
 
 FIRST_ID = "1526919030474-55"
@@ -23,6 +24,7 @@ _ENDING = {
     "top": ["--once"],
     "tail": ["--no-follow"],
     "group reset": ["--yes"],
+    "dead drop": ["--yes"],
     "bench": ["--seconds", "0.01", "--rounds", "1", "--messages", "1000", "--clients", "3"],
 }
 
@@ -84,6 +86,8 @@ def fill(client: redis.Redis, directory: Path) -> None:
         client.xadd("devmsg", {"dev": f"dev-{number}", "temp": 20 + number})
         client.xadd("alarms", {"dev": f"dev-{number}", "temp": 30 + number})
     client.xadd("backup", {"dev": "dev-1", "temp": 22}, id=LATE_ID)
+    letter = Origin(b"orders", b"1-1", b"billing", b"ann", 5, 1, 2, b"deliveries").fields()
+    client.xadd("orders:dead", dict(zip([b"customer", *letter[::2]], [b"17", *letter[1::2]], strict=True)), id=FIRST_ID)
     client.save()
     shutil.copy(Path(client.config_get("dir")["dir"]) / "dump.rdb", directory / "dump.rdb")
     output("export", "backup", "backup.parquet", server=client, cwd=directory)

@@ -25,6 +25,7 @@ def run_list(server: ServerAddress, name: str | None, *, as_json: bool) -> None:
         keys = sorted(stream_keys(client)) if name is None else [raw(name)]
         listed = [(key, group) for key in keys for group in client.xinfo_groups(key)]
         consumers = [client.xinfo_consumers(key, group["name"]) for key, group in listed]
+        oldest = [_oldest_pending(client, key, group) for key, group in listed]
     if as_json:
         told = [
             {
@@ -34,27 +35,51 @@ def run_list(server: ServerAddress, name: str | None, *, as_json: bool) -> None:
                 "entries_read": group.get("entries-read"),
                 "lag": group.get("lag"),
                 "pending": group["pending"],
+                "oldest_pending": first,
                 "consumers": [
                     {"name": lossless(each["name"]), "pending": each["pending"], "idle_ms": each["idle"]}
                     for each in those
                 ],
             }
-            for (key, group), those in zip(listed, consumers, strict=True)
+            for (key, group), those, first in zip(listed, consumers, oldest, strict=True)
         ]
         print(json.dumps(told))  # noqa: T201
         return
-    table = _table("stream", "group", "last delivered", right=("lag", "pending"))
+    table = _table("stream", "group", "last delivered", right=("lag", "pending", "oldest"))
     table.add_column("consumers", overflow="fold")
-    for (key, group), those in zip(listed, consumers, strict=True):
+    for (key, group), those, first in zip(listed, consumers, oldest, strict=True):
         table.add_row(
             Text(shown(key)),
             Text(shown(group["name"])),
             group["last-delivered-id"].decode(),
             "?" if group.get("lag") is None else number(group["lag"]),
             number(group["pending"]),
+            _age(first),
             Text(", ".join(f"{shown(each['name'])} (idle {duration(each['idle'])})" for each in those)),
         )
     _print(table, "There are no groups.")
+
+
+def _oldest_pending(client: redis.Redis, key: bytes, group: dict[str, Any]) -> dict[str, Any] | None:
+    """Return how long the first pending entry has been waiting, and how often it was delivered."""
+    if not group["pending"]:
+        return None
+    found: list[dict[str, Any]] = client.xpending_range(key, group["name"], "-", "+", 1)
+    if not found:
+        return None
+    first = found[0]
+    return {
+        "id": first["message_id"].decode(),
+        "idle_ms": first["time_since_delivered"],
+        "deliveries": first["times_delivered"],
+    }
+
+
+def _age(oldest: dict[str, Any] | None) -> str:
+    if oldest is None:
+        return ""
+    retries = f" ×{oldest['deliveries']}" if oldest["deliveries"] > 1 else ""
+    return duration(oldest["idle_ms"]) + retries
 
 
 def run_pending(

@@ -17,6 +17,7 @@ groups and consumers, the arrows scroll. Where the output is no terminal, it pri
   in/s      entries added per second        out/s    entries read per second, by all groups
   lag       entries a group has not read    pending  entries read and not acknowledged
   oldest    since when the first of those was not heard of; ×3: it was delivered three times
+  dead      dead letters in the stream NAME:dead    next    in how long the next scheduled message is due
 
 For example:
 
@@ -32,7 +33,7 @@ def top(
     *,
     match: Annotated[str, typer.Option("--match", help="Only streams whose names match this pattern.")] = "*",
     sort: Annotated[
-        str, typer.Option("--sort", help="name, length, in, out, groups, lag, pending or oldest.")
+        str, typer.Option("--sort", help="name, length, in, out, groups, lag, pending, oldest, dead or next.")
     ] = "name",
     interval: Annotated[
         int, typer.Option("--interval", "-i", parser=duration_ms, metavar="DURATION", help="Between two readings.")

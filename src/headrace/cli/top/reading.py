@@ -4,6 +4,7 @@ It uses XINFO and XPENDING, so that any Redis from 5.0 on can answer; what an ol
 that is deleted meanwhile is left out.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,7 +13,7 @@ from typing import Any, Final
 import redis
 
 from headrace.cli.connecting import place_of, stream_keys
-from headrace.cli.showing import lossless
+from headrace.cli.showing import lossless, raw
 
 MOST_STREAMS: Final = 1000  # that are looked at; a server with more is best asked with a pattern
 _AT_ONCE: Final = 200  # questions in one pipeline
@@ -50,6 +51,9 @@ class StreamReading:
     entries_added: int | None
     last_id: str
     in_per_s: float | None = None
+    dead: int = 0  # letters in the stream `<name>:dead`
+    scheduled: int = 0
+    next_due_ms: int | None = None  # Unix time of the first that is scheduled
     groups: list[GroupReading] = field(default_factory=list)
 
     @property
@@ -166,7 +170,21 @@ def _read_streams(client: redis.Redis, keys: Sequence[bytes]) -> list[StreamRead
             found.append((key, told["name"], group))
         streams.append(stream)
     _read_groups(client, found)
+    _read_beside(client, streams)
     return streams
+
+
+def _read_beside(client: redis.Redis, streams: Sequence[StreamReading]) -> None:
+    """Read what lies beside the streams: dead letters, and what is scheduled; other servers have no such keys."""
+    questions = []
+    for stream in streams:
+        times = b"headrace:{%s}:scheduled" % raw(stream.name)
+        questions += [("xlen", raw(stream.name) + b":dead"), ("zcard", times), ("zrange", times, 0, 0, False, True)]
+    answers = [None if isinstance(answer, redis.ResponseError) else answer for answer in _ask(client, questions)]
+    for stream, dead, scheduled, first in zip(streams, answers[::3], answers[1::3], answers[2::3], strict=True):
+        stream.dead, stream.scheduled = dead or 0, scheduled or 0
+        if first and math.isfinite(first[0][1]):
+            stream.next_due_ms = math.ceil(first[0][1])
 
 
 def _read_groups(client: redis.Redis, found: Sequence[tuple[bytes, bytes, GroupReading]]) -> None:

@@ -1,5 +1,6 @@
 """How a reading looks: a line for the server, then a table of streams, with their groups and consumers below them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -20,10 +21,13 @@ SORTS: Final[dict[str, Callable[[StreamReading], Any]]] = {
     "lag": lambda stream: -(stream.lag or 0),
     "pending": lambda stream: -stream.pending,
     "oldest": lambda stream: -(stream.oldest_ms or 0),
+    "dead": lambda stream: -stream.dead,
+    "next": lambda stream: math.inf if stream.next_due_ms is None else stream.next_due_ms,
 }
 _Row: TypeAlias = tuple[Text, ...]
 
-_COLUMNS: Final = ("length", "in/s", "out/s", "groups", "lag", "pending", "oldest")
+_COLUMNS: Final = ("length", "in/s", "out/s", "groups", "lag", "pending", "oldest", "dead", "next")
+_NOTHING_BESIDE: Final = (Text(), Text())  # dead letters and schedules are of the stream
 _LINES_AROUND: Final = 5  # that the table shares the screen with
 _LATE_MS: Final = 60_000  # a pending entry that waits for so long is marked
 _HINT: Final = "q leave  s sort  r reverse  g groups  c consumers  ↑↓ scroll"
@@ -60,7 +64,8 @@ class View:
 
 def screen(reading: ServerReading, view: View, height: int | None, trouble: str = "") -> Group:
     """Draw a reading; with a height, the part of it that the view has scrolled to, and the keys."""
-    rows = [row for stream in _sorted(reading, view) for row in _rows(stream, view)]
+    now_ms = int(reading.taken * 1000)
+    rows = [row for stream in _sorted(reading, view) for row in _rows(stream, view, now_ms)]
     room = len(rows) if height is None else max(1, height - _LINES_AROUND)
     view.top_row = min(view.top_row, max(0, len(rows) - room))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), expand=height is not None)
@@ -105,7 +110,7 @@ def _sorted(reading: ServerReading, view: View) -> list[StreamReading]:
     return sorted(reading.streams, key=SORTS[view.sort], reverse=view.backwards)
 
 
-def _rows(stream: StreamReading, view: View) -> list[_Row]:
+def _rows(stream: StreamReading, view: View, now_ms: int) -> list[_Row]:
     rows: list[_Row] = [
         (
             Text(shown(raw(stream.name)), style="bold"),
@@ -116,6 +121,8 @@ def _rows(stream: StreamReading, view: View) -> list[_Row]:
             _behind(stream.lag),
             _waiting(stream.pending),
             _oldest(stream.oldest_ms, 1),
+            Text(number(stream.dead or None), style="red"),
+            _next_due(stream.next_due_ms, now_ms),
         )
     ]
     if view.groups:
@@ -137,6 +144,7 @@ def _group_rows(group: GroupReading, view: View, *, is_last: bool) -> list[_Row]
             lag,
             _waiting(group.pending),
             _oldest(oldest.get("idle_ms"), oldest.get("deliveries", 1)),
+            *_NOTHING_BESIDE,
         )
     ]
     if view.consumers:
@@ -148,7 +156,7 @@ def _consumer_row(consumer: ConsumerReading, line: str) -> _Row:
     name = Text.assemble(
         (line, "dim"), "  ", shown(raw(consumer.name)), (f"  idle {duration(consumer.idle_ms)}", "dim")
     )
-    return (name, *(Text() for _ in range(5)), _waiting(consumer.pending), Text())
+    return (name, *(Text() for _ in range(5)), _waiting(consumer.pending), Text(), *_NOTHING_BESIDE)
 
 
 def _busy(per_s: float | None) -> Text:
@@ -161,6 +169,14 @@ def _behind(lag: int | None) -> Text:
 
 def _waiting(pending: int) -> Text:
     return Text(number(pending), style="" if pending else "dim")
+
+
+def _next_due(due_ms: int | None, now_ms: int) -> Text:
+    """Write in how long the next scheduled message is due; one that is late is marked."""
+    if due_ms is None:
+        return Text()
+    wait = due_ms - now_ms
+    return Text(duration(wait)) if wait >= 0 else Text(f"{duration(-wait)} late", style="red")
 
 
 def _oldest(idle_ms: int | None, deliveries: int) -> Text:

@@ -1,0 +1,1 @@
+"""`headrace dead`: looks at dead letters, puts them back, and removes them."""
