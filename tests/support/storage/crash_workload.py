@@ -14,6 +14,7 @@ from random import Random
 from headrace.core.group import Group
 from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
+from headrace.engine.rules.dead_letters import Origin
 
 Command = list[bytes]
 
@@ -48,6 +49,7 @@ class CommandWriter:
             self._removal: 2,
             self._expiry: 3,
             self._schedule: 4,
+            self._dead_letter: 4,
         }
 
     def write(self, engine: Engine, database: int, queued: Sequence[Command] = ()) -> Command:
@@ -225,3 +227,13 @@ class CommandWriter:
         due = [b"DELAY", self._random.choice((b"0", b"1", b"100", b"1s"))]
         every = [b"EVERY", self._random.choice((b"50", b"1s"))] if self._chance(0.1) else []
         return [b"HEADRACE", b"SCHEDULE", key, *due, *every, *self._fields()]
+
+    def _dead_letter(self, key: bytes, _stream: Stream) -> Command:
+        kind = self._random.randrange(8)
+        if kind < 5:
+            origin = Origin(key, b"1-1", b"g1", b"alice", 3, 1, 2, b"deliveries")
+            return [b"XADD", b"dead", b"*", b"f", b"%d" % self._random.randint(1, 99), *origin.fields()]
+        if kind == 7:
+            return [b"HEADRACE", b"REDRIVE", b"dead", b"END"]
+        rate = [b"RATE", self._random.choice((b"5", b"100"))] if kind == 6 else []
+        return [b"HEADRACE", b"REDRIVE", b"dead", *([b"TO", b"s1"] if self._chance(0.3) else []), *rate]
