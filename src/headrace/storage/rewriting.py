@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -149,9 +150,8 @@ class Rewriting:
     def _spawn(self) -> None:
         named = segments_named(self._engine, self._files.segments)
         self._named = named or frozenset()
-        self._children.start(
-            Task.REWRITE, lambda report: self._write_base(self._files.temporary_base, named, report), self._finished
-        )
+        write = partial(self._write_base, self._files.temporary_base, named)  # the name has the number of this process
+        self._children.start(Task.REWRITE, write, self._finished)
 
     def _finished(self, outcome: Outcome) -> None:
         error = outcome.error
