@@ -57,4 +57,3 @@ cdef class EffectLog:
     cdef bint put(self, list argv) noexcept
     cdef bint put_select(self, int number) except -1
     cdef bint put_hidden(self, list argv) except -1
-    cdef bint make_room(self, size_t needed) noexcept

@@ -29,13 +29,13 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
-from headrace.core.memory cimport reallocate, release
+from headrace.core.growth cimport grow
+from headrace.core.memory cimport release
 from headrace.formats.aof cimport hide, is_hidden_command
 from headrace.protocol.reply cimport BULK_OVERHEAD, HEADER_MAX, put_bulk, put_header
 
 from secrets import token_hex
 
-cdef size_t UNIT_MAX = <size_t>1 << 40
 cdef size_t KEPT = 1 << 20              # a buffer that grew beyond this is given back
 
 cdef enum:
@@ -303,7 +303,7 @@ cdef class EffectLog:
         cdef Py_ssize_t i
         for i in range(count):
             needed += PyBytes_GET_SIZE(<bytes>PyList_GET_ITEM(argv, i)) + BULK_OVERHEAD
-        if not self.make_room(needed):
+        if not grow(&self.data, &self.capacity, needed):
             return False
         p = put_header(self.data + self.size, c"*", count)
         for i in range(count):
@@ -325,20 +325,8 @@ cdef class EffectLog:
             text = hide(argv)
         except MemoryError:
             return False
-        if not self.make_room(self.size + <size_t>PyBytes_GET_SIZE(text)):
+        if not grow(&self.data, &self.capacity, self.size + <size_t>PyBytes_GET_SIZE(text)):
             return False
         memcpy(self.data + self.size, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
         self.size += <size_t>PyBytes_GET_SIZE(text)
-        return True
-
-    cdef bint make_room(self, size_t needed) noexcept:
-        cdef size_t capacity
-        cdef void *grown
-        if needed > self.capacity:
-            capacity = needed + needed // 2 + 4096
-            grown = reallocate(self.data, capacity) if capacity < UNIT_MAX else NULL
-            if grown == NULL:
-                return False
-            self.data = <byte_t *>grown
-            self.capacity = capacity
         return True

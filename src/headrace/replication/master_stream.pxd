@@ -20,7 +20,6 @@ cdef class MasterStream(CommandSource):
     cdef readonly Py_ssize_t asked_at   # where the last REPLCONF GETACK began that `next` has met; -1: there was none
 
     cpdef list next(self)
-    cdef int make_room(self, size_t needed) except -1
     cdef int scan(self) except -1
     cdef int scan_header(self, bint *more) except -1
     cdef int end_command(self) except -1

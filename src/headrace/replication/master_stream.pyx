@@ -28,7 +28,8 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memmove
 
-from headrace.core.memory cimport reallocate, release
+from headrace.core.growth cimport grow
+from headrace.core.memory cimport release
 from headrace.formats.aof cimport (
     SCAN_COMPLETE, SCAN_TRUNCATED, Cursor, Scan, byte_t, is_word, known_command, meaning_of_ping, scan_argument,
     scan_number,
@@ -41,8 +42,6 @@ cdef enum:
     NAME_MAX = 8                # bytes of the longest name that is looked for here: REPLCONF
     RESEMBLED = 1024            # bytes of a command that is kept for the next to be written over
     SHOWN = 40                  # how many bytes of what is no command are shown
-
-cdef size_t UNIT_MAX = <size_t>1 << 40
 
 cdef const char *EXPECTED_COUNT = "a number of arguments, from 1 on"
 
@@ -74,7 +73,8 @@ cdef class MasterStream(CommandSource):
         cdef size_t more = PyBytes_GET_SIZE(text)
         if more == 0:
             return
-        self.make_room(self.size + more)
+        if not grow(&self.data, &self.capacity, self.size + more):
+            raise MemoryError
         memcpy(self.data + self.size, PyBytes_AS_STRING(text), more)
         self.size += more
         self.scan()
@@ -230,18 +230,6 @@ cdef class MasterStream(CommandSource):
     cdef bytes piece(self, size_t start, size_t end):
         return PyBytes_FromStringAndSize(<const char *>self.data + start, end - start)
 
-    cdef int make_room(self, size_t needed) except -1:
-        cdef size_t capacity
-        cdef void *grown
-        if needed > self.capacity:
-            capacity = needed + needed // 2 + 4096
-            grown = reallocate(self.data, capacity) if capacity < UNIT_MAX else NULL
-            if grown == NULL:
-                raise MemoryError
-            self.data = <uint8_t *>grown
-            self.capacity = capacity
-        return 0
-
     cdef int shrink(self) except -1:
         """Keep what is not finished in a buffer of its own size."""
         cdef bytes rest = self.piece(self.at, self.at + self.size)
@@ -249,7 +237,8 @@ cdef class MasterStream(CommandSource):
         self.data = NULL
         self.capacity = 0
         if self.size:
-            self.make_room(self.size)
+            if not grow(&self.data, &self.capacity, self.size):
+                raise MemoryError
             memcpy(self.data, PyBytes_AS_STRING(rest), self.size)
         return 0
 

@@ -81,7 +81,6 @@ cdef class Journal(Subscriber):
         """Whether so much waits for the disk that more should not be taken."""
         return self.position - self.written > FULL and not self.failing
 
-    cdef inline int make_room(self, size_t needed) except -1
     cdef int hold(self, object channel, uint64_t told, list chunks) except -1
     cdef int send_safe(self) except -1
     cdef int send_confirmed(self) except -1

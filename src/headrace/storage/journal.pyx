@@ -45,7 +45,8 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
-from headrace.core.memory cimport byte_t, reallocate, release as free_block
+from headrace.core.growth cimport grow
+from headrace.core.memory cimport byte_t, release as free_block
 from headrace.engine.effect_log cimport EffectLog
 from headrace.formats.aof cimport place
 from headrace.formats.aof_seal cimport SEAL_SIZE, put_seal
@@ -57,7 +58,6 @@ from time import monotonic
 from headrace.formats.aof import encode
 from headrace.storage.errors import fate_unknown
 
-cdef size_t GROUP_MAX = <size_t>1 << 40         # what a seal has digits for
 
 cdef uint64_t NOTHING_AWAITED = <uint64_t>-1    # as an offset that replicas have confirmed
 
@@ -186,9 +186,7 @@ cdef class Journal(Subscriber):
         cdef size_t begin = before or SEAL_SIZE
         if self.incomplete and not self.collecting:
             return 0
-        try:
-            self.make_room(begin + size)
-        except MemoryError:
+        if not grow(&self.filling.data, &self.filling.capacity, begin + size):
             return self.miss()
         memcpy(self.filling.data + begin, data, size)
         self.filling.size = begin + size
@@ -201,18 +199,6 @@ cdef class Journal(Subscriber):
         self.collecting = False
         self.position += 1              # so that the reply is held, and `commit` can fail it
         return self.commit_soon()
-
-    cdef inline int make_room(self, size_t needed) except -1:
-        cdef size_t capacity
-        cdef void *grown
-        if needed > self.filling.capacity:
-            capacity = needed + needed // 2 + 4096
-            grown = reallocate(self.filling.data, capacity) if capacity < GROUP_MAX else NULL
-            if grown == NULL:
-                raise MemoryError
-            self.filling.data = <byte_t *>grown
-            self.filling.capacity = capacity
-        return 0
 
     # --- committing --------------------------------------------------------------------------------------------
 
