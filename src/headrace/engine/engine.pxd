@@ -44,10 +44,10 @@ cdef class Engine:
     cdef bint flush_due                 # the host was asked to call flush_clients
     cdef list pushes                    # (client, message) that follow the reply of the command that runs
     cdef public bint attended           # somebody monitors commands or is told of changed keys
-    cdef readonly object monitors       # who sees every command
-    cdef readonly object tracker        # who is told which keys have changed
-    cdef readonly object exchange       # who listens to what is published
-    cdef readonly object users          # who may do what
+    cdef readonly object monitors       # the clients that see every command
+    cdef readonly object tracker        # the clients that are told which keys have changed
+    cdef readonly object exchange       # the clients that listen to what is published
+    cdef readonly object users          # the users, and what each may do
     cdef readonly object script_host    # what runs scripts and functions
     cdef readonly object scripts        # what EVAL runs
     cdef readonly object functions      # what FCALL runs

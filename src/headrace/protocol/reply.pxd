@@ -53,7 +53,7 @@ cdef class ReplyWriter:
     cdef int open_headers               # deferred headers not settled yet: no chunk may leave before they are
     cdef public int protocol            # 2 or 3
     cdef public uint64_t errors         # error replies written so far
-    # The milliseconds of the last ID: IDs of a batch, and of many a range, have them in common.
+    # The milliseconds of the last ID: the IDs of one reply often have them in common.
     cdef uint64_t recent_ms
     cdef byte_t[DECIMAL_MAX] recent_text
     cdef size_t recent_size             # of the text; 0: there was none yet

@@ -5,8 +5,8 @@ from headrace.engine.call cimport Call
 
 # Append an entry of `fields` names and values (in turn) to the stream of a key. `kind` says how far `id` is given; it
 # receives the ID that the entry has got. `is_new`: no key has the stream yet, and this key gets it.
-# Counts the change, fails those who watch the key, and announces the entry. A refusal changes nothing; an entry that is
-# too large is refused by the log, with EntryTooLarge.
+# Counts the change, fails transactions that watch the key, and announces the entry. A refusal changes nothing; an entry
+# that is too large is refused by the log, with EntryTooLarge.
 cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID kind, ID *id,
                       const Span *pairs, size_t fields) except -1
 
