@@ -1,5 +1,6 @@
 """Large values are freed beside the event loop, as the settings say, and only where nobody refers to them any more."""
 
+import ctypes
 import threading
 import time
 from collections import deque
@@ -8,6 +9,9 @@ from itertools import pairwise
 
 import pytest
 
+from headrace.core.memory import trim_as_it_frees
+from headrace.core.stream import Stream
+from headrace.core.stream_id import StreamID
 from headrace.engine import freeing
 from support.in_process import InProcess
 from support.patience import PATIENCE_S
@@ -141,3 +145,39 @@ def test_the_thread_ends_when_there_is_nothing_to_do(engine: InProcess, monkeypa
             assert time.monotonic() < deadline
             time.sleep(0.01)
     assert engine.engine.freeing.freed == 3
+
+
+def test_pages_go_back_while_a_stream_is_freed_and_only_by_the_thread_that_frees() -> None:
+    calls: list[int] = []
+
+    def note(pad: int) -> int:
+        calls.append(pad)
+        return 0
+
+    trim = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(note)
+    here, there = [large_stream()], [large_stream()]
+
+    def free() -> None:
+        trim_as_it_frees(ctypes.cast(trim, ctypes.c_void_p).value)
+        begun.set()
+        here_freed.wait()
+        there.clear()
+        trim_as_it_frees(None)
+
+    begun, here_freed = threading.Event(), threading.Event()
+    thread = threading.Thread(target=free)
+    thread.start()
+    begun.wait()
+    here.clear()
+    assert calls == []
+    here_freed.set()
+    thread.join()
+    assert calls
+
+
+def large_stream() -> Stream:
+    """Make one of some 20 MB."""
+    stream = Stream()
+    for number in range(1, 5001):
+        stream.append((b"field", b"v" * 4000), StreamID(number, 0))
+    return stream

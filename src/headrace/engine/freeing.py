@@ -1,7 +1,8 @@
 """Freeing large values beside the event loop, and giving the system its memory back.
 
     UNLINK, FLUSHALL ASYNC, a trim of millions, … ─► discard ─► a thread: a slice, a moment for others, a slice, …
-                                                                  └─ nothing more to free ─► free pages go back
+                                                                  └─ some megabytes are free, and at the end:
+                                                                     free pages go back
 
 What a value holds decides how: the nodes of a stream are C memory, freed in one go without the interpreter's lock; what
 Python keeps is taken out of its container a slice at a time, so that the event loop waits for the lock no longer than a
@@ -18,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from headrace.engine.configuration.config import Config
-from headrace.engine.process import return_free_memory
+from headrace.engine.process import return_free_memory, return_memory_as_it_frees
 
 _SMALL: Final = 64  # elements that are freed at once: less work than to hand them over
 _SLICE: Final = 256  # elements that are freed before others have their turn
@@ -81,6 +82,7 @@ class Freeing:
     # --- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        return_memory_as_it_frees(wanted=True)
         much = 0
         while True:
             try:
@@ -92,6 +94,7 @@ class Freeing:
                     continue
                 with self._starting:
                     if self._queue.empty():
+                        return_memory_as_it_frees(wanted=False)
                         self._thread = None
                         return
                 continue

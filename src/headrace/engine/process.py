@@ -6,6 +6,8 @@ import resource
 from pathlib import Path
 from typing import Final
 
+from headrace.core.memory import trim_as_it_frees
+
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _STATM: Final = Path("/proc/self/statm")
 _STATUS: Final = Path("/proc/self/status")
@@ -37,6 +39,12 @@ def peak_resident_bytes() -> int:
 def machine_bytes() -> int:
     """Return how much memory the machine has."""
     return os.sysconf("SC_PHYS_PAGES") * _PAGE
+
+
+def return_memory_as_it_frees(*, wanted: bool) -> None:
+    """Let this thread give pages back whenever it has freed some megabytes of streams; or no longer."""
+    if _malloc_trim is not None:
+        trim_as_it_frees(ctypes.cast(_malloc_trim, ctypes.c_void_p).value if wanted else None)
 
 
 def return_free_memory() -> None:
