@@ -2,7 +2,8 @@
 
     alone           XADD at full speed, without a follower
     followed        the same with one follower, on the same cores; `kept` is the ratio of both
-    lag             how far the follower is behind meanwhile, in ms of the master's writing: the 99th percentile
+    lag             how far the follower is behind meanwhile, in ms of the master's writing: the 99th percentile; the
+                    master is asked after the follower, so that its answer is counted, too
     confirmed       a client goes on when a replica has its write: here on both disks (min-replicas-to-confirm 1), there
                     in both memories (XADD, and WAIT 1 when that is answered; or both in one message)
 
@@ -88,8 +89,8 @@ def lag_during(master: Target, follower: Target, work: Callable[[], tuple[float,
 
     def look() -> None:
         while not over.wait(SAMPLE_S):
-            sent = offset_of(master)
-            behind.append(max(sent - offset_of(follower), 0))
+            has = offset_of(follower)
+            behind.append(max(offset_of(master) - has, 0))
 
     began, offset = time.monotonic(), offset_of(master)
     watch = threading.Thread(target=look)

@@ -3,7 +3,7 @@
     build/bench/*.json ──► docs/benchmarks/figures.json ──► docs/benchmarks.md and docs/benchmarks/*.svg
 
 The figures are kept beside the page, so that it can be written again without measuring again; what a profile shows
-as the cause of a miss is kept by hand in bench/causes.md.
+as the cause of a miss is kept by hand in bench/causes.md, and what was found about replicas in bench/replication.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headrace.measuring.samples import Finding
 from headrace.measuring.targets import HEADRACE, REDIS
 
 CAUSES = Path(__file__).with_name("causes.md")
+REPLICATION = Path(__file__).with_name("replication.md")
 DOCS = Path("docs")
 CHARTS = "benchmarks"
 BARS = {"append", "durable", "memory", "in-process"}
@@ -49,7 +50,9 @@ look at "processor": how many times less processor time Headrace took for a requ
 $ make bench                                   # everything; writes this page
 $ .venv/bin/python -m bench append groups      # some sections: see below
 $ .venv/bin/python -m bench append --page      # a section, and the page with it
-$ .venv/bin/python -m bench page               # the page again, after bench/causes.md was edited
+$ .venv/bin/python -m bench page               # the page again, after bench/causes.md or replication.md was edited
+$ .venv/bin/python -m bench.followers          # what a follower costs its master, and confirmed writes
+$ .venv/bin/python -m bench.full_sync          # a follower gets a gigabyte
 $ make bench-quick                             # one line a workload; fails where a ratio is below its floor
 $ .venv/bin/headrace bench --compare           # the same workloads from the command line, with your own settings
 ```
@@ -108,6 +111,7 @@ class Page:
         for section in SECTIONS:
             if section.name in self.sections:
                 self._section(section)
+        self.parts.append(REPLICATION.read_text("utf-8"))
         self._machine()
         path = self.docs / "benchmarks.md"
         path.write_text("\n".join(self.parts), "utf-8")
