@@ -563,3 +563,13 @@ def test_received_takes_no_more_than_space_lent() -> None:
     parser.received(len(room))
     with pytest.raises(ValueError, match="cannot have been received"):
         parser.received(1)
+
+
+def test_a_dropped_parser_keeps_no_memory() -> None:
+    parser = RequestParser()
+    parser.trusted = True
+    large = b"x" * 8_000_000
+    parser.feed(b"*1\r\n$%d\r\n" % (2 * len(large)) + large)
+    parser.drop()
+    assert parser.buffered() == 0
+    assert len(parser.space(1)) < 1_000_000
