@@ -9,7 +9,7 @@ DEMO_HELP: Final = """Show the whole road, with two kills on the way, and count 
 
 Devices send telemetry to a server on a fresh directory. A group of three workers processes it, and one of them is
 killed; Spark archives it in Parquet and computes windows per device; the server is killed with -9, and comes back. It
-takes about two minutes, and leaves with 1 where a message is lost or counted twice.
+takes about two minutes, and exits with status 1 where a message is lost or counted twice.
 
 For example:
 

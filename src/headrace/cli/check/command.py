@@ -8,8 +8,9 @@ import typer
 CHECK_HELP: Final = """Check the files of a data directory, of Headrace or of Redis.
 
 Reads the manifest, every value of the snapshots and every command of the append-only files, says what is wrong and
-where, and leaves with 1 where something is. With --fix it writes a copy without the damage and says what is not in it.
-A sound directory stays where it is: of that, --fix only cuts the zeros which a killed server leaves, and Redis refuses.
+where, and exits with status 1 where something is. With --fix it writes a copy without the damage and says what is not
+in it. A sound directory stays where it is: of that, --fix only cuts the zeros which a killed server leaves, and Redis
+refuses.
 
 For example:
 
