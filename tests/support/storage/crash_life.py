@@ -302,7 +302,7 @@ class Life:
             self._tick()
         elif roll < 0.89:
             self._run([b"BGREWRITEAOF"])
-        elif roll < 0.91:
+        elif roll < 0.92:
             self._run([self.random.choice((b"BGSAVE", b"SAVE"))])
         elif roll < 0.94:
             self._change_policy()
