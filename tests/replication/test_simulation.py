@@ -20,7 +20,15 @@ SCHEDULES_OF_CAMPAIGN = 100_000 // PARTS
 SEEDS_OF_A_PART = 1_000
 OF_A_LIFE = 50
 SITUATIONS = (
-    *("promotions", "failovers", "masters that do not know yet", "chains", "lives with everysec", "power cuts"),
+    *(
+        "promotions",
+        "failovers",
+        "failovers whose answer was lost",
+        "masters that do not know yet",
+        "chains",
+        "lives with everysec",
+        "power cuts",
+    ),
     *("ended while starting", "full synchronisations", "partial synchronisations", "partial synchronisations refused"),
     *("XADD", "XREADGROUP", "XACK", "healed"),
 )

@@ -40,6 +40,14 @@ class Lineage:
         chain = tuple(filter(None, (self.run_id, *self.masters)))
         return chain[: chain.index(run_id) + 1] if run_id in chain else chain
 
+    def lags_behind(self, effects: EffectLog) -> bool:
+        """Whether this server is a replica that has less of the history it is in than one that wants to follow it."""
+        if not self.masters or not self.histories:
+            return False
+        name, end = self.histories[0]
+        places = {**dict(reversed(effects.ancestors)), effects.history: effects.offset}
+        return places.get(name, 0) > end
+
     def branch_of(self, effects: EffectLog) -> int | None:
         """Find the offset at which this server has left what others went on with; None where it has all of that."""
         ends = dict(reversed(self.histories))

@@ -269,13 +269,18 @@ class Link:
         self._is_headrace = answer.startswith(b"+")
 
     def _learn(self, lineage: Lineage) -> None:
-        """End an attempt to follow ourselves, or a server that follows us; note where the master left our history."""
+        """End an attempt to follow ourselves, or a server that follows us; note where the master left our history.
+
+        A replica that lags is waited for: what it has not yet got may be what we have confirmed.
+        """
         own = self._engine.run_id
         self._branch = lineage.branch_of(self._effects)
         self.chain = lineage.chain_for(own)
         if self.takes_over:
             self.chain = self.chain[:1]  # it follows us, but not for long
         if own not in self.chain:
+            if lineage.lags_behind(self._effects) and not self.takes_over:
+                raise LinkFailed(f"{self._master} is itself a replica, and has not got yet what this server has")
             return
         if self.chain[0] == own:
             raise LinkFailed(f"{self._master} is this server itself, which cannot follow itself")

@@ -215,6 +215,11 @@ class Network:
         if self._ends:
             self._random.choice(list(self._ends)).cut()
 
+    def cut_all(self) -> None:
+        """Cut every connection."""
+        for end in list(self._ends):
+            end.cut()
+
     def end_host(self, host: str) -> None:
         """A process is gone: its connections are, too."""
         self._listening.pop(host, None)

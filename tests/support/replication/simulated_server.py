@@ -120,6 +120,7 @@ class World:
         self.network = Network(self.chance)
         self.written = Written()
         self.events: list[str] = []  # what happened, for whoever has to find out why
+        self.on_said: Callable[[str], None] = lambda _: None  # called with what a server says
 
 
 class Sentences:
@@ -257,6 +258,7 @@ class Machine:
         self.random = world.chance
         self.written = world.written
         self.events = world.events
+        self._world = world
         self.disk = SimulatedDisk(ROOT)
         self.process: Process | None = None
         self.tally = Counter[str]()
@@ -266,6 +268,7 @@ class Machine:
 
     def said(self, text: str) -> None:
         self.events.append(f"{self.timeline.now % 1000:.4f} {self.host}: {text}")
+        self._world.on_said(text)
 
     def disk_delay(self) -> float:
         roll = self.random.random()
