@@ -86,7 +86,9 @@ def test_a_setting_is_in_force_or_inert_or_says_why_it_has_one_value_only() -> N
     for setting in SETTINGS:
         assert not (setting.inert and setting.because), setting.name
         if setting.because:
-            assert setting.read(setting.words(setting.show(setting.only)), setting.default) == setting.default
+            assert setting.read(setting.words(setting.show(setting.default)), setting.default) == setting.default
+            for value in setting.only if isinstance(setting.only, tuple) else (setting.only,):
+                assert setting.read(setting.words(setting.show(value)), setting.default) == value
 
 
 def test_a_setting_that_is_not_inert_is_read_somewhere() -> None:

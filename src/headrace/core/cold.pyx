@@ -148,6 +148,11 @@ cdef uint32_t block_begin(const ColdNode *records, uint32_t nodes, int64_t place
     return low
 
 
+cdef bint has_nodes(const ColdNode *records, uint32_t nodes, int64_t place) noexcept nogil:
+    """Whether a node begins in a block: one that is larger than a block reaches over others."""
+    return block_begin(records, nodes, place) < block_begin(records, nodes, place + 1)
+
+
 cdef Loaded read_one(ColdRun run, Loaded index, int64_t place):
     """Read a block, in any thread."""
     cdef const ColdNode *records = records_of(index)
@@ -177,7 +182,7 @@ def fetch(run: ColdRun, node: int, ahead: int = 0) -> list[Loaded]:
     found.append(read_one(run, index, place))
     while place < last:
         place += 1
-        if run.blocks[place] is None:
+        if run.blocks[place] is None and has_nodes(records, run.nodes, place):
             try:
                 found.append(read_one(run, index, place))
             except ColdReadError:

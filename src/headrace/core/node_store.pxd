@@ -40,6 +40,9 @@ cdef class NodeStore:
     cdef inline bint has_tail(self) noexcept:
         return self.tail_node != NULL
 
+    cdef inline size_t hot_bytes(self) noexcept:
+        return self.stored_bytes - (block_size(self.tail_node) if self.tail_node != NULL else 0)
+
     cdef inline uint64_t item_count(self) noexcept:
         return self.node_tree.numele
 

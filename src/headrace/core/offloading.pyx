@@ -14,7 +14,7 @@ from headrace.core.cold cimport ColdNode, ColdRun, make_part
 from headrace.core.memory cimport byte_t
 from headrace.core.node_store cimport NodeWalk, walk_nodes
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport ID, StreamID, same, wrap_id
+from headrace.core.stream_id cimport ID, StreamID, same, step_up, wrap_id
 
 
 @cython.final
@@ -29,10 +29,11 @@ cdef class PackedRun:
     cdef readonly StreamID last                 # the ID of the last entry
 
 
-def pack_run(stream: Stream, most_bytes: int) -> PackedRun | None:
+def pack_run(stream: Stream, most_bytes: int, behind: StreamID | None = None) -> PackedRun | None:
     """Copy the oldest hot nodes that lie next to each other, at least one and then up to so many bytes.
 
-    The tail stays where it is: None where there is nothing else.
+    Only those behind an ID, where one is given, under which master IDs were packed before. The tail stays where it is:
+    None where there is nothing else.
     """
     cdef NodeWalk nodes = walk_nodes(stream.log)
     cdef uint64_t most = most_bytes, size = 0, count = 0
@@ -40,8 +41,12 @@ def pack_run(stream: Stream, most_bytes: int) -> PackedRun | None:
     cdef PackedRun run
     cdef byte_t *data
     cdef ColdNode *record
+    if behind is not None:
+        first = behind.id
+        if not step_up(&first) or not nodes.seek_range(first):
+            return None
     while nodes.next_item():
-        if nodes.whole:
+        if nodes.part is not None:
             if count:
                 break
             continue
@@ -88,3 +93,13 @@ def settle_run(stream: Stream, run: ColdRun, data: bytes) -> int:
 def adopt_run(stream: Stream, run: ColdRun, begin: int, end: int) -> None:
     """Add some nodes of a run behind all others of a stream that is being loaded; they are not read."""
     stream.log.adopt_part(make_part(run, begin, end))
+
+
+def hot_bytes(stream: Stream) -> int:
+    """Return how many bytes of a stream's nodes can be moved from the heap: all but the tail."""
+    return stream.log.hot_bytes()
+
+
+def cold_figures(stream: Stream) -> tuple[int, int, int, int]:
+    """Return what of a stream is not on the heap: parts, nodes, entries alive, bytes."""
+    return stream.log.cold_parts, stream.log.cold_nodes, stream.log.cold_live, stream.log.cold_bytes

@@ -54,6 +54,7 @@ cdef class Engine:
     cdef public object long_runs        # what lets the host have its turn while a command runs long; None: nothing can
     cdef public object busy             # the long run that others are refused for; None: there is none
     cdef readonly object freeing        # what frees large values beside the event loop
+    cdef readonly object history        # which clients wait for entries that are on disk
     cdef readonly object staging        # what writers have staged and not committed yet
     cdef uint64_t next_client_id
     cdef int depth                      # commands within commands: EXEC, scripts

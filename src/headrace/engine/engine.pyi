@@ -16,6 +16,7 @@ from headrace.engine.database import Database
 from headrace.engine.due_keys import DueKeys
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.freeing import Freeing
+from headrace.engine.history import History
 from headrace.engine.keyspace import Keyspace
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.persistence import Persistence
@@ -65,6 +66,8 @@ class Engine:
     def databases(self) -> list[Database]: ...
     @property
     def rules(self) -> RuleBook: ...
+    @property
+    def history(self) -> History: ...
     @property
     def side_keys(self) -> SideKeys: ...
     @property

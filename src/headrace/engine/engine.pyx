@@ -33,10 +33,13 @@ import traceback
 from secrets import token_hex
 from time import time_ns
 
+from headrace.core.cold import ColdMiss
+from headrace.core.errors import ColdReadError
 from headrace.engine.channel import CLOSED
 from headrace.engine.chores import Chores
 from headrace.engine.errors import INTERNAL_ERROR, OUT_OF_MEMORY, CommandError
 from headrace.engine.freeing import Freeing
+from headrace.engine.history import History
 from headrace.engine.latency import LatencyMonitor
 from headrace.engine.pubsub.monitoring import Monitors
 from headrace.engine.blocking.pausing import must_wait
@@ -97,6 +100,7 @@ cdef class Engine:
         config.watch("headrace-stage-ttl", lambda _: self.expect_staged(self.staging.oldest_ms))
         self.freeing = Freeing(config)
         self.postponed = {}
+        self.history = History(self)
         self.pauses = {}
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
@@ -349,6 +353,7 @@ cdef class Engine:
         cdef size_t written = client.reply.written()
         cdef int64_t dirty = self.dirty
         cdef Wait wait = client.wait
+        cdef bint put_off = False
         call.engine = self
         call.client = client
         call.command = command
@@ -367,6 +372,16 @@ cdef class Engine:
             client.reply.rewind(written)
             client.reply.error(refusal.text)
             self.stats.count_error(refusal.text)
+        except ColdMiss as miss:
+            # It has changed nothing yet, and runs again from its beginning.
+            client.reply.rewind(written)
+            self.history.postpone(client, argv, miss)
+            put_off = True
+        except ColdReadError as refusal:
+            text = b"IOERR " + str(refusal).encode()
+            client.reply.rewind(written)
+            client.reply.error(text)
+            self.stats.count_error(text)
         except MemoryError:
             client.reply.rewind(written)
             client.reply.error(OUT_OF_MEMORY)
@@ -379,6 +394,10 @@ cdef class Engine:
             self.failure_hook(command.name, bug)
         finally:
             self.depth -= 1
+        if put_off:
+            if self.depth == 0 and self.effects.pending:        # of a group that the rules have made
+                self.effects.settle()
+            return 0
         if self.attended:
             self.attend_after(client, command, argv)
         # Fewer changes than before: a snapshot was written, or loaded, which is no effect.

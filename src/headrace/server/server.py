@@ -11,6 +11,7 @@ import asyncio
 import os
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ try:
 except ImportError:
     from asyncio import new_event_loop
 
+_THREADS: Final = 3  # that read and write segments
 _FREEING_MS: Final = 1000  # how long at least between two attempts to give memory back
 
 
@@ -74,6 +76,9 @@ class Server:
         self.engine.failure_hook = self._log_failure
         self.engine.warning_hook = log.warning
         self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
+        self._threads = ThreadPoolExecutor(_THREADS, "headrace-segments")
+        self.engine.history.beside = self.store.offloading.beside = self._run_beside
+        self.store.offloading.soon = self._loop.call_soon
         self.engine.script_host.log = self._log_of_scripts
         path = config["policies"]
         self._policy_file = PolicyFile(self.engine, path, log) if path else None
@@ -98,6 +103,7 @@ class Server:
             loop.run_forever()
             if self._fatal_error is not None:
                 raise self._fatal_error
+            self._threads.shutdown(cancel_futures=True)
             self.store.close()
             self.log.warning("Headrace is now ready to exit, bye bye...")
         finally:
@@ -142,6 +148,10 @@ class Server:
         )
         self._supervisor.ready()
 
+    def _run_beside(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Read or write segments in a thread, so that nobody else waits for it."""
+        self._loop.run_in_executor(self._threads, job).add_done_callback(lambda future: done(future.result()))
+
     # --- settings ----------------------------------------------------------------------------------------------
 
     def _log_inert(self, name: str) -> None:
@@ -175,7 +185,10 @@ class Server:
 
     def _check_memory(self) -> None:
         limit = self.config["maxmemory"]
-        over = bool(limit) and resident_bytes() > limit
+        if self.store.offloading.is_on:
+            over = self.store.offloading.look(resident_bytes())
+        else:
+            over = bool(limit) and resident_bytes() > limit
         if over and self.engine.steady_now_ms - self._freed_ms >= _FREEING_MS:
             self._freed_ms = self.engine.steady_now_ms
             return_free_memory()

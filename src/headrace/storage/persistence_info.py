@@ -42,6 +42,11 @@ def fields_of(store: Store) -> Iterator[tuple[str, object]]:
     yield "aof_rewrites_consecutive_failures", store.rewriting.failures
     yield "aof_last_write_status", "err" if store.journal.failing else "ok"
     yield "aof_last_cow_size", rewrites.copied_bytes
+    yield "headrace_segments", len(store.segments)
+    yield "headrace_segment_bytes", store.segments.size
+    yield "headrace_cold_bytes", store.segments.kept_bytes
+    yield "headrace_offloaded_bytes", store.offloading.moved_bytes
+    yield "headrace_offload_status", store.offloading.last_error or "ok"
     yield "module_fork_in_progress", 0
     yield "module_fork_last_cow_size", 0
     if store.appends:

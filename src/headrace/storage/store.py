@@ -20,7 +20,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from headrace.core.cold import ColdCache
 from headrace.engine.blocking.waking import disk_has_more
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
@@ -38,6 +37,7 @@ from headrace.storage.journal import Journal
 from headrace.storage.loading import LIBRARY, Loaded
 from headrace.storage.log import Log
 from headrace.storage.manifest import Manifest
+from headrace.storage.offloading import Offloading
 from headrace.storage.persistence_info import fields_of
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.rewriting import Rewriting
@@ -45,7 +45,6 @@ from headrace.storage.saving import Saving
 from headrace.storage.segments.segment_set import SegmentSet
 from headrace.storage.snapshot import place_snapshot, temporary_name, write_snapshot
 
-_COLD_CACHE: Final = 16 << 20  # bytes of history that was read, and is kept in memory
 _RETRY_S: Final = 0.5  # between two attempts to get the disk to take what it refused
 
 _SNAPSHOTS_FAIL: Final = (
@@ -67,7 +66,8 @@ class Store(Persistence):
         self.config = engine.config
         self.directory = directory
         self.journal = journal
-        self.segments = SegmentSet(directory.disk, directory.segments, ColdCache(_COLD_CACHE))
+        self.segments = SegmentSet(directory.disk, directory.segments, engine.history.cache)
+        self.offloading = Offloading(engine, self.segments, log)
         self.files = AppendFiles(directory, journal, self.segments)
         self.log = log
         self.children = Children(spawn, self.segments)

@@ -19,7 +19,7 @@ from headrace.commands.documentation.reference import TITLES
 from headrace.engine import REDIS_VERSION
 from headrace.engine.command import Command
 from headrace.engine.configuration.config import SETTINGS
-from headrace.engine.configuration.settings import quote
+from headrace.engine.configuration.settings import Setting, quote
 
 VERSIONS: Final = ("5.0", "6.0", "6.2", "7.0", "7.2", "7.4", "8.0", "8.2", "8.4", "8.6", "8.8", "8.10")
 
@@ -74,7 +74,7 @@ directory` cuts it ([durability.md](durability.md), "After a crash").
 ## Settings
 
 Every setting of Redis 7.0 to 8.10 and of Valkey 8 is known. It acts, or it has nothing to tune here: then it is kept,
-and the log names it. These can have one value only, because the others would ask for what is not here:
+and the log names it. These can have no other value, because others would ask for what is not here:
 
 | setting | value | because |
 | --- | --- | --- |
@@ -143,10 +143,15 @@ def _row(cells: tuple[str, ...]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _values_of(setting: Setting) -> str:
+    values = setting.only if isinstance(setting.only, tuple) else (setting.only,)
+    return ", ".join(f"`{setting.show(value) or quote('')}`" for value in values)
+
+
 def _not_here() -> str:
     options = [(name.upper(), " ".join(f"`{option}`" for option in left)) for name, left in OPTIONS_NOT_HERE.items()]
     only = [
-        (f"`{setting.name}`", f"`{setting.show(setting.only) or quote('')}`", setting.because)
+        (f"`{setting.name}`", _values_of(setting), setting.because)
         for setting in sorted(SETTINGS, key=lambda setting: setting.name)
         if setting.because
     ]

@@ -77,7 +77,7 @@ def _clients(engine: Engine) -> Fields:
     yield "connected_clients", sum(not client.is_follower for client in engine.clients.values())
     yield "cluster_connections", 0
     yield "maxclients", engine.config["maxclients"]
-    yield "blocked_clients", len(engine.waiting.clients) + len(engine.postponed)
+    yield "blocked_clients", len(engine.waiting.clients) + len(engine.postponed) + engine.history.waiting
     yield "tracking_clients", len(engine.tracker.clients)
     yield "pubsub_clients", sum(client.subscribed for client in engine.clients.values())
     yield "watching_clients", len(watching)
@@ -116,6 +116,8 @@ def _memory(engine: Engine) -> Fields:
     yield "maxmemory_human", _human(limit)
     yield "maxmemory_policy", engine.config["maxmemory-policy"]
     yield "headrace_staged_bytes", engine.staging.bytes
+    yield "headrace_history_cache", engine.history.cache.used
+    yield "headrace_history_reads", engine.history.cache.reads
     yield "mem_fragmentation_ratio", "1.00"
     yield "mem_fragmentation_bytes", 0
     yield "mem_clients_slaves", sum(memory_of(each) for each in engine.clients.values() if is_replica(each))

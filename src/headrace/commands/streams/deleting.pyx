@@ -11,6 +11,7 @@ from libc.stdint cimport int64_t, uint64_t
 from headrace.commands.streams.arguments cimport is_word, policy_word, strict_ids
 from headrace.commands.streams.effects cimport emit_acknowledged, emit_deleted, knows_policies
 from headrace.commands.streams.failing cimport settle_acknowledged
+from headrace.commands.streams.history cimport expect_ids
 from headrace.core.group cimport Group
 from headrace.core.record_slab cimport NO_SLOT
 from headrace.core.stream cimport DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream
@@ -30,7 +31,9 @@ def xdel(Call call) -> None:
     cdef uint64_t deleted = 0
     cdef StreamID id
     if stream is not None:
-        for id in strict_ids(call, 2, call.argc - 2):
+        ids = strict_ids(call, 2, call.argc - 2)
+        expect_ids(call, stream.log, ids)
+        for id in ids:
             deleted += stream.log.delete(id.id)
         if deleted:
             call.changed(deleted)
@@ -94,6 +97,7 @@ def xdelex(Call call) -> None:
         reply_missing(call, count)
         return
     ids = strict_ids(call, first, count)
+    expect_ids(call, stream.log, ids)
     references = stream.references()
     call.reply.array(count)
     for id in ids:
@@ -149,6 +153,7 @@ def xackdel(Call call) -> None:
         reply_missing(call, count)
         return
     ids = strict_ids(call, first, count)
+    expect_ids(call, stream.log, ids)
     references = stream.references()
     length = stream.log.length
     call.reply.array(count)

@@ -14,6 +14,7 @@ from headrace.commands.streams.effects cimport (
     emit_acked_trim, emit_acknowledged, emit_duplicate, emit_record, knows_policies, knows_producers,
 )
 from headrace.commands.streams.retention cimport free_dropped
+from headrace.commands.streams.history cimport expect_range
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
@@ -395,6 +396,7 @@ cdef int reply_range(Call call, Py_ssize_t start_at, Py_ssize_t end_at, bint bac
         return call.reply.array(0)
     if count == 0:
         return call.reply.null_array()
+    expect_range(call, stream.log, start, end, count, backwards)
     if count == -1 or count > COUNT_FIRST:
         written = count_range(stream, start, end, count)
         call.reply.array(written)

@@ -10,6 +10,7 @@ from headrace.commands.streams.effects cimport (
     emit_claim, emit_consumer, emit_position, emit_released, emit_removal, emit_seen, emit_settings, knows_releases,
 )
 from headrace.commands.streams.failing cimport expect_failures, reject, rules_of, settle_acknowledged
+from headrace.commands.streams.history cimport expect_ids, expect_slots
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
 from headrace.core.record_slab cimport NO_SLOT, NOBODY, Record
@@ -373,6 +374,7 @@ def xclaim(Call call) -> None:
         now = time                      # an effect says when it was, and that is never still to come
     elif not 0 <= time <= now:
         time = now
+    expect_ids(call, group.log, ids)
     former = group.last_id
     if less(group.last_id, last_id):
         group.last_id = last_id
@@ -463,6 +465,7 @@ def xautoclaim(Call call) -> None:
             raise CommandError(SYNTAX)
         i += 1
     group = group_of(call)
+    expect_slots(call, group.log, group.pending.by_id, start, count)
     consumer = consumer_of(call, group, call.now_ms)
     call.emit_nothing()
     attempts = count * 10

@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t
 
 from headrace.commands.streams.arguments cimport is_word, reply_entry
+from headrace.commands.streams.history cimport expect_range
 from headrace.core.entry_log cimport EntryCursor, EntryLog, open_cursor
 from headrace.core.group cimport Consumer, Group
 from headrace.core.stream cimport Stream
@@ -86,6 +87,9 @@ def xinfo_stream(Call call) -> None:
             count = call.integer(5)
             if count < 0:
                 count = DEFAULT_COUNT
+    expect_range(call, log, make_id(0, 0), max_id(), (count if count else -1) if full else 1, False)
+    if not full:
+        expect_range(call, log, make_id(0, 0), max_id(), 1, True)
     producers = stream.producers
     reply.map(15 if full else 16)
     put_number(reply, b"length", log.length)

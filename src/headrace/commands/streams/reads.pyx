@@ -12,6 +12,7 @@ from headrace.commands.streams.effects cimport emit_claim, emit_consumer, emit_p
 from headrace.commands.streams.failing cimport (
     create_missing, expect_failures, next_due, redeliver, return_due, rules_of, take_due,
 )
+from headrace.commands.streams.history cimport expect_range, expect_slots, expect_stale
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Consumer, Group, idle_time
 from headrace.core.node cimport NodeCursor
@@ -190,6 +191,9 @@ cdef class Reading:
                             quoted(call.argv[self.first_key + i]), quoted(self.group_name)))
             found.append((stream, group, wrap_id(self.resolve(self.first_key + self.streams + i, stream))))
 
+        for stream, group, behind in found:
+            if group is not None and stream.log.cold_parts:
+                self.expect(group, behind.id)
         self.began = reply.written()
         self.oldest_pending = -1
         self.next_due = -1
@@ -277,6 +281,7 @@ cdef class Reading:
             return 0
         entries = self.begin_stream(key, served, mark)
         step_up(&behind)
+        expect_range(self.call, stream.log, behind, max_id(), most if most else -1, False)
         cursor = open_cursor(stream.log, behind, max_id(), False)
         while (most == 0 or <uint64_t>given < most) and not self.exhausted() and cursor.next():
             reply_entry(self.call.reply, &cursor.node)
@@ -286,6 +291,22 @@ cdef class Reading:
         return 1
 
     # --- for groups --------------------------------------------------------------------------------------------
+
+    cdef int expect(self, Group group, ID behind) except -1:
+        """Have in memory what `read_group` is going to give."""
+        cdef uint64_t most = self.allowance()
+        cdef int64_t count = most if most else -1
+        cdef Consumer consumer = group.find_consumer(self.consumer_name)
+        if not same(behind, max_id()):
+            if consumer is not None and step_up(&behind):
+                expect_slots(self.call, group.log, consumer.owned, behind, count)
+            return 0
+        if self.claiming:
+            expect_stale(self.call, group, self.min_idle, count)
+        behind = group.last_id
+        if step_up(&behind):
+            expect_range(self.call, group.log, behind, max_id(), count, False)
+        return 0
 
     cdef int read_group(self, Py_ssize_t i, bytes key, Group group, ID behind, int64_t served, size_t *mark) except -1:
         """XREADGROUP of one stream; whether it replied anything."""

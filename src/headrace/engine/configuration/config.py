@@ -40,7 +40,7 @@ _BASES_ARE_RDB = (
     "Headrace writes bases as RDB only, since commands cannot carry all that a stream has: tombstones, times of "
     "consumers, records of deleted entries"
 )
-_NOTHING_EVICTED = "Headrace never evicts data, so the only policy is noeviction"
+_NOTHING_EVICTED = "Headrace never evicts data: the policies are noeviction and offload"
 
 SYSLOG_FACILITIES: Final = ("user", *(f"local{number}" for number in range(8)))
 # What redis-server does where `save` is not given. Headrace needs it only without its append-only file.
@@ -114,8 +114,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
             "allkeys-lfu",
             "allkeys-random",
             "noeviction",
+            "offload",
         ),
-        only="noeviction",
+        only=("noeviction", "offload"),
         because=_NOTHING_EVICTED,
     ),
     # The data.

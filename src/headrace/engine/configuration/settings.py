@@ -42,14 +42,14 @@ class Setting(ABC):
     fixed: bool = False  # only at the start
     guarded: bool = False  # only where enable-protected-configs allows it
     secret: bool = False  # not for logs
-    only: Any = None  # the one value that it can have so far …
+    only: Any = None  # the one value that it can have so far, or a tuple of some …
     because: str = ""  # … and why
     inert: str = ""  # why no value of it changes anything
 
     def read(self, words: Sequence[str], current: Any) -> Any:
         """Return the value that the words stand for, or refuse them; `current` is the value so far."""
         value = self._merge(self._parse(words), current)
-        if self.because and value != self.only:
+        if self.because and value not in (self.only if isinstance(self.only, tuple) else (self.only,)):
             raise SettingRefused(self.because)
         return value
 

@@ -1,0 +1,175 @@
+"""Moving the oldest entries of the largest streams to segments, when memory is short.
+
+    look ──► memory passes its limit ──► copy nodes, 2 MB at a time ──► a thread writes a segment, and syncs it
+               ▲                                                          │
+               └──────────── nodes are freed ◄── put parts in the place of nodes that have not changed meanwhile
+
+    maxmemory          what all of the process may take
+    the goal           a sixteenth less: from there on nodes are moved
+    the cache          a sixteenth, for history that was read
+
+Nothing of it is an effect, and a crash in between loses nothing: what was moved since the last base is in the
+increments, too. Where the disk refuses, memory is what it is, and writes are refused above the limit until it does not.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Final, NamedTuple
+
+from headrace.core.offloading import PackedRun, hot_bytes, pack_run, settle_run
+from headrace.core.stream import Stream
+from headrace.core.stream_id import StreamID
+from headrace.engine.engine import Engine
+from headrace.engine.history import Beside
+from headrace.storage.log import Log
+from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment_set import SegmentSet
+from headrace.storage.segments.writing import RunToWrite
+
+POLICY: Final = "offload"
+RUN_BYTES: Final = 2 << 20
+
+_LEAST_SEGMENT: Final = 1 << 20
+_MOST_SEGMENT: Final = 64 << 20
+_LEAST_CACHE: Final = 1 << 20
+_KEYS_A_STEP: Final = 5_000
+_CANDIDATES: Final = 256  # streams of which nodes are moved at once
+_WORTH_MOVING: Final = 16 << 10  # bytes of a stream, below which its nodes stay
+_RETRY_S: Final = 1.0  # after the disk has refused
+
+Soon = Callable[[Callable[[], None]], object]
+
+
+class Move(NamedTuple):
+    """Nodes that are being written."""
+
+    stream: Stream
+    database: int
+    key: bytes
+    packed: PackedRun
+
+
+class Offloading:
+    """See the module. Without a host that gives it time (`beside`, `soon`) it does everything at once."""
+
+    def __init__(self, engine: Engine, segments: SegmentSet, log: Log) -> None:
+        self.beside: Beside | None = None
+        self.soon: Soon | None = None
+        self.moved_bytes = 0
+        self.last_error = ""
+        self._engine = engine
+        self._config = engine.config
+        self._segments = segments
+        self._log = log
+        self._steps: Iterator[None] | None = None  # of what is going on
+        self._is_writing = False
+        self._retry_at = 0.0
+        self._all_moved = False
+        for name in ("maxmemory", "maxmemory-policy"):
+            self._config.watch(name, lambda _: self._size_cache())
+        self._size_cache()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether nodes are moved where memory is short."""
+        return bool(self._config["maxmemory"]) and bool(self._config["maxmemory-policy"] == POLICY)
+
+    def _size_cache(self) -> None:
+        self._segments.cache.limit = max(self._config["maxmemory"] // 16, _LEAST_CACHE)
+
+    def look(self, used: int) -> bool:
+        """Move nodes if so many bytes are too many; return whether memory is full, and nothing can be done about it."""
+        limit = self._config["maxmemory"]
+        goal = limit - limit // 16
+        if used <= goal:
+            self._all_moved = False
+        elif self._steps is None and not self._is_writing and monotonic() >= self._retry_at:
+            self._steps = self._move(used - goal)
+            self._step()
+        return used > limit and (self._all_moved or bool(self.last_error))
+
+    def _step(self) -> None:
+        """Do one of the pieces into which the work is cut, and then the next: soon, or at once."""
+        while self._steps is not None:
+            steps = self._steps
+            try:
+                next(steps)
+            except StopIteration:
+                if self._steps is steps:
+                    self._steps = None
+                return
+            if self.soon is not None:
+                self.soon(self._step)
+                return
+
+    def _move(self, excess: int) -> Iterator[None]:
+        """Move about so many bytes."""
+        wanted = min(max(excess, _LEAST_SEGMENT), max(self._config["maxmemory"] // 16, _LEAST_SEGMENT), _MOST_SEGMENT)
+        moves: list[Move] = []
+        candidates: list[tuple[int, int, bytes, Stream]] = []
+        yield from self._find_largest(candidates)
+        for _, database, key, stream in candidates:
+            behind: StreamID | None = None
+            while wanted > 0 and (packed := pack_run(stream, min(RUN_BYTES, wanted), behind)) is not None:
+                moves.append(Move(stream, database, key, packed))
+                wanted -= len(packed.data)
+                behind = packed.last
+                yield
+        self._all_moved = not moves
+        if not moves:
+            return
+        self._is_writing = True
+        if self.beside is None:
+            self._begin_settling(moves, self._write(moves))
+        else:
+            self.beside(lambda: self._write(moves), lambda written: self._begin_settling(moves, written))
+
+    def _begin_settling(self, moves: list[Move], written: list[SegmentRun] | OSError) -> None:
+        self._is_writing = False
+        self._steps = self._settle(moves, written)
+        self._step()
+
+    def _find_largest(self, found: list[tuple[int, int, bytes, Stream]]) -> Iterator[None]:
+        """Find the streams with most to move, the largest first."""
+        sizes: list[tuple[int, int, bytes]] = []
+        for database in self._engine.databases:
+            for count, key in enumerate(list(database.values)):
+                value = database.values.get(key)
+                if type(value) is Stream and (size := hot_bytes(value)) >= _WORTH_MOVING:
+                    sizes.append((size, database.number, key))
+                if count % _KEYS_A_STEP == _KEYS_A_STEP - 1:
+                    sizes = heapq.nlargest(_CANDIDATES, sizes)
+                    yield
+        for size, number, key in heapq.nlargest(_CANDIDATES, sizes):
+            value = self._engine.databases[number].values.get(key)
+            if type(value) is Stream:
+                found.append((size, number, key, value))
+
+    def _write(self, moves: list[Move]) -> list[SegmentRun] | OSError:
+        """Write a segment; in any thread."""
+        runs = [RunToWrite(move.database, move.key, move.packed.records, move.packed.data) for move in moves]
+        try:
+            return self._segments.write(runs)
+        except OSError as error:
+            return error
+
+    def _settle(self, moves: list[Move], written: list[SegmentRun] | OSError) -> Iterator[None]:
+        if isinstance(written, OSError):
+            if not self.last_error:
+                self._log.warning(
+                    f"Cannot move entries to {self._segments.directory}: {written.strerror or written}. Writes are "
+                    "refused while memory is above maxmemory; it is tried again each second."
+                )
+            self.last_error = written.strerror or str(written)
+            self._retry_at = monotonic() + _RETRY_S
+            return
+        if self.last_error:
+            self._log.notice(f"Entries are moved to {self._segments.directory} again.")
+            self.last_error = ""
+        for move, run in zip(moves, written, strict=True):
+            settle_run(move.stream, run, move.packed.data)
+            self.moved_bytes += len(move.packed.data)
+            yield
+        self._segments.settle(written)
+        self._engine.freeing.return_pages()

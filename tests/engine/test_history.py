@@ -1,0 +1,173 @@
+"""Entries on disk, as commands meet them: the same replies, and the client alone waits."""
+
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headrace.core.stream import Stream
+from support.in_process import InProcess, InProcessClient
+from support.memory_runs import MemoryRun, offload
+from support.random_commands import CommandWriter
+
+RAX_NODES = re.compile(rb"(radix-tree-nodes\r\n:)\d+")
+
+
+class ColdHost(InProcess):
+    """An engine that moves all it can out of memory after each command; what is read is read later."""
+
+    def __init__(self, *, run_bytes: int, cache_bytes: int) -> None:
+        super().__init__()
+        self.due: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+        self.runs: list[MemoryRun] = []
+        self.run_bytes = run_bytes
+        self.engine.history.cache.limit = cache_bytes
+        self.engine.history.beside = lambda job, done: self.due.append((job, done))
+        self.waits_seen = 0
+
+    def offload(self) -> None:
+        for db in self.engine.databases:
+            for value in db.values.values():
+                if type(value) is Stream:
+                    while run := offload(value, self.engine.history.cache, self.run_bytes):
+                        self.runs.append(run)
+
+    def read(self) -> None:
+        """Do what a thread would do."""
+        job, done = self.due.pop(0)
+        done(job())
+
+    def run_to_the_end(self, client: InProcessClient, argv: list[bytes]) -> bytes:
+        self.engine.execute(client.client, list(argv))
+        while client.client.postponed is not None:
+            self.waits_seen += 1
+            self.read()
+        return client.reply()
+
+
+def plain(reply: bytes) -> bytes:
+    """Leave out the one figure that tells where nodes lie."""
+    return RAX_NODES.sub(rb"\g<1>n", reply)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_commands_have_the_replies_that_they_have_in_memory(seed: int) -> None:
+    dice = random.Random(seed)
+    writer = CommandWriter(seed)
+    run_bytes, cache_bytes, entries = (dice.choice(each) for each in ((1, 500, 5000), (0, 4000, 1 << 20), (2, 3, 4)))
+    hot, cold = InProcess(), ColdHost(run_bytes=run_bytes, cache_bytes=cache_bytes)
+    clients = [(hot.connect(), cold.connect()) for _ in range(2)]
+    for host in (hot, cold):
+        host.run("CONFIG", "SET", "stream-node-max-entries", entries)
+        host.set_clock(1_700_000_000_000)
+    for step in range(250):
+        command = writer.valid() if dice.random() < 0.9 else writer.spoil(writer.valid())
+        number = dice.randrange(2)
+        if clients[number][0].waits:
+            continue
+        hot.engine.execute(clients[number][0].client, list(command))
+        wanted = clients[number][0].reply()
+        assert plain(cold.run_to_the_end(clients[number][1], command)) == plain(wanted), (step, command)
+        cold.offload()
+    assert cold.runs
+    assert hot.take_effects() == cold.take_effects()
+
+
+def cold_stream(entries: int = 100, *, cache_bytes: int = 0) -> ColdHost:
+    host = ColdHost(run_bytes=1000, cache_bytes=cache_bytes)
+    host.run("CONFIG", "SET", "stream-node-max-entries", 5)
+    for number in range(1, entries + 1):
+        host.run("XADD", "s", f"{number}-1", "f", f"v{number}")
+    host.run("XGROUP", "CREATE", "s", "g", "0")
+    host.take_effects()
+    host.offload()
+    for run in host.runs:
+        host.engine.history.cache.forget(run)
+    return host
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "XRANGE s 12 14",
+        "XREVRANGE s 14 12 COUNT 1",
+        "XREAD COUNT 2 STREAMS s 30",
+        "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+        "XDEL s 17-1",
+        "XDELEX s IDS 1 17-1",
+        "XCLAIM s g c 0 17-1 FORCE",
+        "XINFO STREAM s",
+        "HEADRACE NODES s 17 20",
+    ],
+)
+def test_who_reads_waits_and_others_do_not(command: str) -> None:
+    host = cold_stream(cache_bytes=1 << 20)
+    reader = host.connect()
+    reader.run(*command.split())
+    assert reader.client.postponed is not None
+    assert host.take_effects() == []
+    assert host.run("PING") == b"+PONG\r\n"
+    assert b"blocked_clients:1" in host.run("INFO", "clients")
+    while host.due:
+        host.read()
+    assert reader.reply() != b""
+    assert reader.client.postponed is None
+    again = host.connect()
+    assert again.run("XRANGE", "s", "18", "18") != b""  # it is cached by now
+
+
+def test_two_that_miss_the_same_are_served_by_one_read() -> None:
+    host = cold_stream(cache_bytes=1 << 20)
+    readers = [host.connect() for _ in range(3)]
+    for reader in readers:
+        reader.run("XRANGE", "s", "12", "14")
+    assert len(host.due) == 1
+    while host.due:
+        host.read()
+    assert len({reader.reply() for reader in readers}) == 1
+
+
+def test_in_a_transaction_and_in_a_script_it_is_read_at_once() -> None:
+    host = cold_stream()
+    host.run("MULTI")
+    host.run("XRANGE", "s", "12", "12")
+    assert b"v12" in host.run("EXEC")
+    assert b"v13" in host.run("EVAL", "return redis.call('XRANGE', 's', '13', '13')", 0)
+    assert not host.due
+
+
+def test_a_client_that_leaves_is_not_waited_for() -> None:
+    host = cold_stream()
+    reader = host.connect()
+    reader.run("XRANGE", "s", "12", "14")
+    host.engine.disconnect(reader.client)
+    host.read()
+    assert not host.due
+    assert host.engine.history.waiting == 0
+
+
+def test_a_cache_of_nothing_ends_in_an_answer() -> None:
+    host = cold_stream()
+    assert host.run_to_the_end(host, [b"XRANGE", b"s", b"-", b"+"]).count(b"v") >= 100
+    assert host.waits_seen < 20
+
+
+def test_damage_is_one_error_and_nothing_has_changed() -> None:
+    host = cold_stream()
+    (run,) = [run for run in host.runs if b"v17" in run.data]
+    place = run.data.index(b"v17")
+    run.data = run.data[: place - 1] + b"\x85" + run.data[place:]
+    for command in (
+        b"XRANGE s 17 17",
+        b"XREADGROUP GROUP g c COUNT 50 STREAMS s >",
+        b"XDEL s 3-1 17-1",
+        b"XCLAIM s g c 0 3-1 17-1 FORCE",
+    ):
+        reply = host.run_to_the_end(host, command.split())
+        assert reply.startswith(b"-IOERR "), reply
+    assert host.take_effects() == []
+    assert host.run("XLEN", "s") == b":100\r\n"
+    assert host.run("XPENDING", "s", "g").startswith(b"*4\r\n:0\r\n")
+    assert b"v30" in host.run_to_the_end(host, b"XRANGE s 30 30".split())

@@ -1,0 +1,78 @@
+"""A server with less memory than data: nothing is lost, and memory stays within its limit."""
+
+import signal
+from pathlib import Path
+
+import redis
+
+from support.patience import await_that
+from support.server_process import ServerProcess
+
+LIMIT = 80 << 20
+ENTRIES = 120_000  # of some 1 KB
+FLAGS = ("--maxmemory", str(LIMIT), "--maxmemory-policy", "offload", "--appendfsync", "everysec")
+FILLING = "x" * 1000
+
+
+def rss_anon(server: ServerProcess) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon"))
+
+
+def fill(client: redis.Redis, begin: int, end: int) -> None:
+    for start in range(begin, end, 500):
+        pipeline = client.pipeline(transaction=False)
+        for number in range(start, start + 500):
+            pipeline.xadd(f"s{number % 3}", {"n": number, "v": FILLING}, id=f"{number + 1}-1")
+        pipeline.execute()
+
+
+def check(client: redis.Redis, key: int, entries: int) -> None:
+    """See that every entry of a stream is there, once, in order."""
+    last, number = "-", key
+    while found := client.xrange(f"s{key}", min=last, count=1000):
+        for id, fields in found:
+            assert id == f"{number + 1}-1"
+            assert fields == {"n": str(number), "v": FILLING}
+            number += 3
+        last = "(" + found[-1][0]
+    assert number - key == 3 * len(range(key, entries, 3))
+
+
+def test_more_data_than_memory_survives_kills_and_rewrites(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, *FLAGS) as server, server.client() as client:
+        client.xgroup_create("s0", "g", "0", mkstream=True)
+        most = 0
+        for begin in range(0, ENTRIES, 10_000):
+            fill(client, begin, begin + 10_000)
+            most = max(most, rss_anon(server))
+        assert most < LIMIT * 1.5
+        info = client.info("persistence")
+        assert info["headrace_cold_bytes"] > 20 << 20
+        assert info["headrace_offload_status"] == "ok"
+        figures = client.execute_command("HEADRACE", "MEMORY", "s0")
+        figures = dict(zip(figures[::2], figures[1::2], strict=True))
+        assert figures["disk-entries"] + figures["memory-entries"] == ENTRIES // 3
+        assert figures["disk-bytes"] > 5 << 20
+        check(client, 0, ENTRIES)
+        read = client.xreadgroup("g", "c", {"s0": ">"}, count=10)
+        assert [id for id, _ in read[0][1]] == [f"{3 * number + 1}-1" for number in range(10)]
+        server.stop(signal.SIGKILL)
+
+    with ServerProcess(tmp_path, *FLAGS) as server, server.client() as client:
+        assert [client.xlen(f"s{key}") for key in range(3)] == [ENTRIES // 3] * 3
+        check(client, 1, ENTRIES)
+        client.bgrewriteaof()
+        await_that(lambda: not client.info("persistence")["aof_rewrite_in_progress"], pause_s=0.05)
+        info = client.info("persistence")
+        assert info["aof_last_bgrewrite_status"] == "ok"
+        assert info["aof_base_size"] < LIMIT
+        assert client.xdel("s0", "31-1") == 1
+        assert client.xtrim("s2", maxlen=100, approximate=False) == ENTRIES // 3 - 100
+        server.stop(signal.SIGKILL)
+
+    with ServerProcess(tmp_path, *FLAGS) as server, server.client() as client:
+        assert client.xlen("s0") == ENTRIES // 3 - 1
+        assert client.xlen("s2") == 100
+        check(client, 1, ENTRIES)
+        assert client.xpending("s0", "g")["pending"] == 10
