@@ -16,7 +16,8 @@ def open(path: str | os.PathLike[str] | None, **settings: object) -> Database:  
     """Open a database in this process: in a directory, which is made where it is missing, or with None in memory only.
 
     It is durable as a server is: what a call has returned from is on disk. Settings have the names of redis.conf with
-    underscores: `headrace.open("data", appendfsync="everysec")`. One process at a time has a directory open.
+    underscores: `headrace.open("data", appendfsync="everysec")`. With `memory="512 MB"`, entries of streams that take
+    more are on disk only, the oldest first. One process at a time has a directory open.
     """
     from headrace.embedded.opening import open_database  # noqa: PLC0415 — the engine is loaded by those who use it
 

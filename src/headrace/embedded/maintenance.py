@@ -86,6 +86,10 @@ class Maintenance:
         return max(patience, 0)
 
     def _check_memory(self, now: float) -> None:
+        store = self._host.store
+        if store is not None and store.offloading.is_on:
+            self._host.engine.over_memory = store.offloading.is_full
+            return
         limit = self._config["maxmemory"]
         over = bool(limit) and resident_bytes() > limit
         if over and now - self._freed >= _FREEING_S:

@@ -29,6 +29,7 @@ from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse
 from headrace.storage.journal import Journal
+from headrace.storage.offloading import POLICY, Ticking
 
 _OF_A_SERVER: Final = (
     *("bind", "port", "unixsocket", "unixsocketperm", "tcp-backlog", "tcp-keepalive", "protected-mode", "maxclients"),
@@ -76,11 +77,12 @@ def _open_directory(path: Path, config: Config) -> Host:
     try:
         _lock(store.directory)
         for _ in store.open():
-            pass
+            store.offloading.tick()  # what is loaded may be more than memory takes
     except BaseException:
         store.directory.unlock()
         journal.close()
         raise
+    store.offloading.beside = Ticking()
     host = Host(engine, journal, store)
     host.take_effects()
     return host
@@ -117,6 +119,11 @@ def _configured(settings: dict[str, object], *, in_memory: bool) -> Config:
     config = Config()
     if in_memory:
         config.load("appendonly", ["no"])
+    if "memory" in settings:
+        settings = {**settings, "maxmemory": settings["memory"], "maxmemory_policy": POLICY}
+        if in_memory:
+            raise CannotOpen("memory needs a directory for what does not fit, which is what open() takes first.")
+        settings["maxmemory"] = str(settings.pop("memory")).replace(" ", "")
     for keyword, value in settings.items():
         name = keyword.replace("_", "-")
         if name in _OF_A_SERVER:

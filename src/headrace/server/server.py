@@ -79,6 +79,7 @@ class Server:
         self._threads = ThreadPoolExecutor(_THREADS, "headrace-segments")
         self.engine.history.beside = self.store.offloading.beside = self._run_beside
         self.store.offloading.soon = self._loop.call_soon
+        self.store.offloading.measure = resident_bytes
         self.engine.script_host.log = self._log_of_scripts
         path = config["policies"]
         self._policy_file = PolicyFile(self.engine, path, log) if path else None
@@ -179,6 +180,8 @@ class Server:
         if not self.engine.loading and self.engine.busy is None:
             self.store.tick()
             self.followers.tick()
+        elif self.engine.loading:
+            self.store.offloading.tick()  # what is loaded may be more than memory takes
         self.node.tick()
         self._check_memory()
         self.connections.tick()
@@ -186,7 +189,7 @@ class Server:
     def _check_memory(self) -> None:
         limit = self.config["maxmemory"]
         if self.store.offloading.is_on:
-            over = self.store.offloading.look(resident_bytes())
+            over = self.store.offloading.is_full
         else:
             over = bool(limit) and resident_bytes() > limit
         if over and self.engine.steady_now_ms - self._freed_ms >= _FREEING_MS:

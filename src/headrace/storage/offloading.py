@@ -14,8 +14,9 @@ increments, too. Where the disk refuses, memory is what it is, and writes are re
 
 import heapq
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headrace.core.offloading import PackedRun, hot_bytes, pack_run, settle_run
 from headrace.core.stream import Stream
@@ -50,12 +51,36 @@ class Move(NamedTuple):
     packed: PackedRun
 
 
+class Ticking:
+    """Does something in a thread, and what follows in a tick: for a host that has no event loop."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(1, "headrace-segments")
+        self._jobs: list[tuple[Future[Any], Callable[[Any], None]]] = []
+
+    def __call__(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Begin a job."""
+        self._jobs.append((self._threads.submit(job), done))
+
+    def tick(self) -> None:
+        """Do what follows the jobs that are over."""
+        while self._jobs and self._jobs[0][0].done():
+            job, done = self._jobs.pop(0)
+            done(job.result())
+
+    def close(self) -> None:
+        """Wait for the jobs that go on; nothing follows them."""
+        self._threads.shutdown(cancel_futures=True)
+
+
 class Offloading:
-    """See the module. Without a host that gives it time (`beside`, `soon`) it does everything at once."""
+    """See the module. The host says what memory is in use (`measure`), and lends a thread and turns of its loop."""
 
     def __init__(self, engine: Engine, segments: SegmentSet, log: Log) -> None:
+        self.measure: Callable[[], int] = self.hot_total
         self.beside: Beside | None = None
         self.soon: Soon | None = None
+        self.is_full = False  # and nothing can be done about it
         self.moved_bytes = 0
         self.last_error = ""
         self._engine = engine
@@ -78,10 +103,26 @@ class Offloading:
     def _size_cache(self) -> None:
         self._segments.cache.limit = max(self._config["maxmemory"] // 16, _LEAST_CACHE)
 
-    def look(self, used: int) -> bool:
-        """Move nodes if so many bytes are too many; return whether memory is full, and nothing can be done about it."""
+    def hot_total(self) -> int:
+        """Return how many bytes of nodes are in memory, of all streams."""
+        values = (value for database in self._engine.databases for value in database.values.values())
+        return sum(hot_bytes(value) for value in values if type(value) is Stream)
+
+    def tick(self) -> None:
+        """Move nodes if memory is short; the host calls it some ten times a second."""
+        if isinstance(self.beside, Ticking):
+            self.beside.tick()
+        self.is_full = self.is_on and self._look()
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        if isinstance(self.beside, Ticking):
+            self.beside.close()
+
+    def _look(self) -> bool:
         limit = self._config["maxmemory"]
         goal = limit - limit // 16
+        used = self.measure()
         if used <= goal:
             self._all_moved = False
         elif self._steps is None and not self._is_writing and monotonic() >= self._retry_at:

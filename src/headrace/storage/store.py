@@ -127,6 +127,7 @@ class Store(Persistence):
             )
         self.files.stop()
         self.journal.close()
+        self.offloading.close()
         self.segments.close()
         with suppress(StorageError):
             self.directory.remove_leftovers()
@@ -137,6 +138,7 @@ class Store(Persistence):
     def tick(self) -> None:
         """Do what is due; the host calls it some ten times a second."""
         self.children.collect()
+        self.offloading.tick()
         self.segments.remove_unneeded()
         if self.journal.failing:
             self._retry()
