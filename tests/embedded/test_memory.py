@@ -21,7 +21,7 @@ def test_what_does_not_fit_is_on_disk_and_read_like_the_rest(tmp_path: Path) -> 
     with headrace.open(tmp_path, memory="4 MB", appendfsync="everysec") as db:
         stream = db.stream("s")
         for number in range(ENTRIES):
-            stream.add({"n": number, "v": "x" * 1000})
+            stream.add({"n": str(number), "v": "x" * 1000})
         await_that(lambda: disk_entries(db) > ENTRIES // 2)
         assert [int(message["n"]) for message in stream.range()] == list(range(ENTRIES))
     with headrace.open(tmp_path, memory="4 MB", appendfsync="everysec") as db:
