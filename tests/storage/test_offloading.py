@@ -39,6 +39,18 @@ def check(client: redis.Redis, key: int, entries: int) -> None:
     assert number - key == 3 * len(range(key, entries, 3))
 
 
+def test_a_base_names_new_segments_before_they_are_many(tmp_path: Path) -> None:
+    flags = (*FLAGS, "--auto-aof-rewrite-min-size", "16mb", "--auto-aof-rewrite-percentage", "1000000000")
+    with ServerProcess(tmp_path, *flags) as server, server.client() as client:
+        begin = 0
+        while "for a base that names new segments" not in server.log:
+            assert begin < 1_000_000
+            fill(client, begin, begin + 5_000)
+            begin += 5_000
+        await_that(lambda: client.info("persistence")["aof_rewrites"] > 0, pause_s=0.05)
+        assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+
+
 def test_more_data_than_memory_survives_kills_and_rewrites(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, *FLAGS) as server, server.client() as client:
         client.xgroup_create("s0", "g", "0", mkstream=True)

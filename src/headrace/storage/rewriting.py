@@ -65,19 +65,26 @@ class Rewriting:
         return b"Background append only file rewriting started"
 
     def is_due(self) -> bool:
-        """Whether the files have grown so much that they are to be rewritten without being asked."""
+        """Whether the files have grown so much that they are to be rewritten without being asked.
+
+        They are, too, where much was moved to segments: a base that names them spares a start to repeat how it came.
+        """
         config = self._engine.config
-        due = (
-            self._appends
-            and not self._journal.failing
-            and bool(config["auto-aof-rewrite-percentage"])
-            and self._files.size > config["auto-aof-rewrite-min-size"]
-            and self._growth() >= config["auto-aof-rewrite-percentage"]
-            and monotonic() >= self._not_before
-        )
-        if due:
+        least = config["auto-aof-rewrite-min-size"]
+        if (
+            not self._appends
+            or self._journal.failing
+            or not config["auto-aof-rewrite-percentage"]
+            or monotonic() < self._not_before
+        ):
+            return False
+        if self._files.size > least and self._growth() >= config["auto-aof-rewrite-percentage"]:
             self._log.notice(f"Starting automatic rewriting of AOF on {self._growth()}% growth")
-        return due
+            return True
+        if self._files.segments.unnamed_bytes > max(least, config["maxmemory"] // 2):
+            self._log.notice("Starting automatic rewriting of AOF, for a base that names new segments")
+            return True
+        return False
 
     def _growth(self) -> int:
         """By how many percent the files have grown since they were last rewritten."""

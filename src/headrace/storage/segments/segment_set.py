@@ -75,6 +75,12 @@ class SegmentSet:
         """How many bytes of nodes logs refer to."""
         return sum(segment.kept_bytes for segment in list(self._segments.values()))
 
+    @property
+    def unnamed_bytes(self) -> int:
+        """How many bytes of nodes logs refer to that the base does not name: a start would get them from increments."""
+        named = self.pinned_by(BASE)
+        return sum(segment.kept_bytes for number, segment in list(self._segments.items()) if number not in named)
+
     def in_use(self) -> frozenset[int]:
         """The segments that logs refer to: what a base of the data of now names."""
         return frozenset(number for number, segment in list(self._segments.items()) if segment.kept_nodes)
