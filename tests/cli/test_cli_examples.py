@@ -14,7 +14,7 @@ from support.cli.process import COMMAND, environment, output
 from support.ports import free_port
 from support.starting import wait_for
 
-WITH_A_SERVER = ("top", "tail", "group", "dead", "inspect", "load", "export", "bench")
+WITH_A_SERVER = ("top", "tail", "group", "dead", "policy", "inspect", "load", "export", "bench")
 ON_FILES = ("convert", "check")
 ELSEWHERE = {
     "serve": "below",
@@ -29,6 +29,7 @@ ELSEWHERE = {
         (f"group {name}" for name in ("list", "create", "reset", "drop", "claim", "pending")), "with those of group"
     ),
     **dict.fromkeys((f"dead {name}" for name in ("list", "show", "redrive", "drop")), "with those of dead"),
+    **dict.fromkeys((f"policy {name}" for name in ("set", "get", "del", "list")), "with those of policy"),
 }
 
 

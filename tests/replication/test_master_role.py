@@ -346,6 +346,7 @@ def test_a_monitor_of_a_replica_sees_what_its_master_does(trio: Replicas) -> Non
 def test_the_log_names_the_role(trio: Replicas) -> None:
     master, _, replica = trio
     assert re.search(rf"^{master.process.pid}:M .* Ready to accept", master.log, re.MULTILINE)
+    replica.await_log("The link to")
     assert re.search(rf"^{replica.process.pid}:S .* The link to .* is up", replica.log, re.MULTILINE)
 
 

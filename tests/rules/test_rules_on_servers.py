@@ -87,7 +87,7 @@ def test_a_redis_server_follows_and_loads_the_files_without_a_word(tmp_path: Pat
         client.xreadgroup("w", "c", {"jobs": ">"})
         await_that(lambda: not client.xinfo_consumers("jobs", "w"))
         await_that(lambda: client.xpending("q", "g")["pending"] == 0)
-        assert plain.info("replication")["master_link_status"] == "up"
+        await_that(lambda: plain.info("replication")["master_link_status"] == "up")
         await_that(lambda: plain.xlen("q:dead") == 5)
         await_that(lambda: not plain.xinfo_consumers("jobs", "w"))
         assert plain.xrange("q") == client.xrange("q")

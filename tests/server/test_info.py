@@ -12,6 +12,13 @@ from support.raw_client import RawClient, port_of
 
 SINCE_7_0 = {
     "headrace_staged_bytes",
+    "headrace_history_cache",
+    "headrace_history_reads",
+    "headrace_segments",
+    "headrace_segment_bytes",
+    "headrace_cold_bytes",
+    "headrace_offloaded_bytes",
+    "headrace_offload_status",
     "headrace_version",
     "acl_access_denied_auth",
     "acl_access_denied_cmd",

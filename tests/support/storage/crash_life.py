@@ -372,7 +372,10 @@ class Life:
         packed = pack_run(stream, self.random.choice((1, 300, 2000)))
         if packed is None:
             return
-        runs = segments.write([RunToWrite(database, key, packed.records, packed.data)])
+        try:
+            runs = segments.write([RunToWrite(database, key, packed.records, packed.data)])
+        except OSError:
+            return  # the nodes stay where they are
         self.tally["nodes moved to segments"] += settle_run(stream, runs[0], packed.data)
         segments.settle(runs)
 

@@ -192,7 +192,7 @@ cdef class Reading:
             found.append((stream, group, wrap_id(self.resolve(self.first_key + self.streams + i, stream))))
 
         for stream, group, behind in found:
-            if group is not None and stream.log.cold_parts:
+            if group is not None and group.log.cold_parts:
                 self.expect(group, behind.id)
         self.began = reply.written()
         self.oldest_pending = -1
