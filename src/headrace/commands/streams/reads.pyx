@@ -191,7 +191,7 @@ cdef class Reading:
                             quoted(call.argv[self.first_key + i]), quoted(self.group_name)))
             found.append((stream, group, wrap_id(self.resolve(self.first_key + self.streams + i, stream))))
 
-        for stream, group, behind in found:
+        for _, group, behind in found:
             if group is not None and group.log.cold_parts:
                 self.expect(group, behind.id)
         self.began = reply.written()
