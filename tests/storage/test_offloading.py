@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 
+import pytest
 import redis
 
 from support.patience import await_that
@@ -37,6 +38,32 @@ def check(client: redis.Redis, key: int, entries: int) -> None:
             number += 3
         last = "(" + found[-1][0]
     assert number - key == 3 * len(range(key, entries, 3))
+
+
+def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, *FLAGS) as server, server.client() as client:
+        (tmp_path / "segments").write_text("in the way")
+        begin = 0
+        with pytest.raises(redis.ResponseError, match="command not allowed when used memory"):
+            while begin < 1_000_000:
+                fill(client, begin, begin + 5_000)
+                begin += 5_000
+        assert "Cannot move entries to" in server.log
+        assert client.info("persistence")["headrace_offload_status"] != "ok"
+        length = client.xlen("s0")
+        assert len(client.xrange("s0", count=length)) == length
+        (tmp_path / "segments").unlink()
+        await_that(lambda: client.info("persistence")["headrace_offload_status"] == "ok", pause_s=0.05)
+        server.await_log("are moved to")
+        await_that(lambda: _takes_writes(client), pause_s=0.05)
+        assert client.info("persistence")["headrace_cold_bytes"] > 0
+
+
+def _takes_writes(client: redis.Redis) -> bool:
+    try:
+        return bool(client.xadd("other", {"f": "v"}))
+    except redis.ResponseError:
+        return False
 
 
 def test_a_base_names_new_segments_before_they_are_many(tmp_path: Path) -> None:
