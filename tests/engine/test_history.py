@@ -88,6 +88,13 @@ def cold_stream(entries: int = 100, *, cache_bytes: int = 0) -> ColdHost:
     return host
 
 
+def damage(host: ColdHost, text: bytes) -> None:
+    """Spoil the node in which a value lies."""
+    (run,) = [run for run in host.runs if text in run.data]
+    place = run.data.index(text)
+    run.data = run.data[: place - 1] + b"\x85" + run.data[place:]
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -156,9 +163,7 @@ def test_a_cache_of_nothing_ends_in_an_answer() -> None:
 
 def test_damage_is_one_error_and_nothing_has_changed() -> None:
     host = cold_stream()
-    (run,) = [run for run in host.runs if b"v17" in run.data]
-    place = run.data.index(b"v17")
-    run.data = run.data[: place - 1] + b"\x85" + run.data[place:]
+    damage(host, b"v17")
     for command in (
         b"XRANGE s 17 17",
         b"XREADGROUP GROUP g c COUNT 50 STREAMS s >",
@@ -171,3 +176,39 @@ def test_damage_is_one_error_and_nothing_has_changed() -> None:
     assert host.run("XLEN", "s") == b":100\r\n"
     assert host.run("XPENDING", "s", "g").startswith(b"*4\r\n:0\r\n")
     assert b"v30" in host.run_to_the_end(host, b"XRANGE s 30 30".split())
+
+
+def test_a_pause_that_begins_meanwhile_leaves_nothing_behind() -> None:
+    host = cold_stream(cache_bytes=1 << 20)
+    host.set_clock(1_000)
+    reader = host.connect()
+    reader.run("XRANGE", "s", "12", "14")
+    host.run("CLIENT", "PAUSE", "100", "ALL")
+    while host.due:
+        host.read()
+    assert reader.client.postponed is not None  # by the pause
+    assert reader.reply() == b""
+    host.set_clock(1_200)
+    host.engine.tick()
+    while host.due:
+        host.read()
+    assert b"v12" in reader.reply()
+    assert host.engine.history._tries == {}  # noqa: SLF001
+
+
+def test_rules_pass_over_what_cannot_be_read() -> None:
+    host = cold_stream()
+    bugs: list[Exception] = []
+    host.engine.failure_hook = lambda _, bug: bugs.append(bug)
+    host.set_clock(1_000)
+    host.run("HEADRACE", "POLICY", "SET", "s", "GROUP", "g", "VISIBILITY", "10", "MAXDELIVERIES", "1")
+    host.run_to_the_end(host, b"XREADGROUP GROUP g c COUNT 40 STREAMS s >".split())
+    for run in host.runs:
+        host.engine.history.cache.forget(run)
+    damage(host, b"v17")
+    host.set_clock(2_000)
+    for _ in range(3):
+        host.engine.tick()
+    assert bugs == []
+    assert host.run("XLEN", "s:dead") == b":35\r\n"
+    assert host.run("XPENDING", "s", "g").startswith(b"*4\r\n:5\r\n")

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.core.errors import ColdReadError
 from headrace.engine.chores import PAUSE_MS
 from headrace.engine.errors import INTERNAL_ERROR, OUT_OF_MEMORY, CommandError
 from headrace.engine.side_keys import side_key
@@ -173,6 +174,8 @@ class DueKeys:
             self._refusal = None
         except CommandError as refusal:
             self._refusal = refusal.text
+        except ColdReadError as error:
+            self._refusal = str(error).encode()
         except MemoryError:
             self._refusal = OUT_OF_MEMORY
 

@@ -67,9 +67,11 @@ class History:
             client.postponed = None
             if found is None:
                 self._tries[client] = _MOST_TRIES
+            tries = self._tries[client]
             engine.execute(client, argv)
+            if self._tries[client] == tries:  # it has missed nothing more, or waits for the end of a pause now
+                del self._tries[client]
             if client.postponed is None:
-                self._tries.pop(client, None)
                 client.channel.resume()
         engine.flush_clients()
 

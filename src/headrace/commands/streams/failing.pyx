@@ -43,7 +43,7 @@ from headrace.engine.rules.book cimport GroupRules, StreamRules
 from heapq import heapify, heappop, heappush
 
 from headrace.commands.streams.appending import new_stream
-from headrace.core.errors import EntryTooLarge
+from headrace.core.errors import ColdReadError, EntryTooLarge
 from headrace.engine.errors import CommandError
 from headrace.engine.rules import dead_letters
 
@@ -250,9 +250,12 @@ cdef bint bury(Call call, bytes key, Group group, GroupRules rules, uint32_t slo
     cdef Stream stream
     if rules.dead_letter == key:
         return False
-    if not group.log.find(id, &node):
-        forget_record(call, key, group, rules, slot)
-        return True
+    try:
+        if not group.log.find(id, &node):
+            forget_record(call, key, group, rules, slot)
+            return True
+    except ColdReadError:
+        return False                    # it stays pending, and who reads it is told why
     kept = read_retry(call, rules, id)
     if kept is not None:
         first = kept[0]
