@@ -183,17 +183,15 @@ def test_a_pause_that_begins_meanwhile_leaves_nothing_behind() -> None:
     host.set_clock(1_000)
     reader = host.connect()
     reader.run("XRANGE", "s", "12", "14")
+    host.read()  # the index; what follows is the last that it misses
     host.run("CLIENT", "PAUSE", "100", "ALL")
-    while host.due:
-        host.read()
+    host.read()
     assert reader.client.postponed is not None  # by the pause
     assert reader.reply() == b""
     host.set_clock(1_200)
     host.engine.tick()
-    while host.due:
-        host.read()
     assert b"v12" in reader.reply()
-    assert host.engine.history._tries == {}  # noqa: SLF001
+    assert host.engine.history._tries == {}
 
 
 def test_rules_pass_over_what_cannot_be_read() -> None:
