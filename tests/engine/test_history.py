@@ -1,17 +1,22 @@
 """Entries on disk, as commands meet them: the same replies, and the client alone waits."""
 
+import gzip
+import json
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.core.stream import Stream
+from support.campaign import LONG
 from support.in_process import InProcess, InProcessClient
 from support.memory_runs import MemoryRun, offload
 from support.random_commands import CommandWriter
 
+RECORDING = Path(__file__).parent.parent / "golden" / "redis-8.9-transcripts.jsonl.gz"
 RAX_NODES = re.compile(rb"(radix-tree-nodes\r\n:)\d+")
 
 
@@ -75,6 +80,26 @@ def test_random_commands_have_the_replies_that_they_have_in_memory(seed: int) ->
     assert hot.take_effects() == cold.take_effects()
 
 
+@pytest.mark.parametrize("entries", [1, 3])
+def test_commands_of_redis_8_have_the_replies_that_they_have_in_memory(entries: int) -> None:
+    """XDELEX, XACKDEL, XNACK, trims with ACKED and DELREF, idempotent producers: as recorded, but with small nodes."""
+    recorded = [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]
+    runs = 0
+    for scenario in recorded[entries :: 1 if LONG else 4]:
+        hot, cold = InProcess(), ColdHost(run_bytes=entries * 40, cache_bytes=200)
+        for host in (hot, cold):
+            host.run("CONFIG", "SET", "stream-node-max-entries", entries)
+            host.set_clock(1_700_000_000_000)
+        for number, step in enumerate(scenario["steps"]):
+            command = [word.encode("latin-1") for word in step["cmd"]]
+            wanted = hot.run(*command)
+            assert plain(cold.run_to_the_end(cold, command)) == plain(wanted), (scenario["seed"], number, command)
+            cold.offload()
+        assert hot.take_effects() == cold.take_effects()
+        runs += len(cold.runs)
+    assert runs > 200
+
+
 def cold_stream(entries: int = 100, *, cache_bytes: int = 0) -> ColdHost:
     host = ColdHost(run_bytes=1000, cache_bytes=cache_bytes)
     host.run("CONFIG", "SET", "stream-node-max-entries", 5)
@@ -105,6 +130,10 @@ def damage(host: ColdHost, text: bytes) -> None:
         "XDEL s 17-1",
         "XDELEX s IDS 1 17-1",
         "XCLAIM s g c 0 17-1 FORCE",
+        "XTRIM s MAXLEN 83",
+        "XTRIM s MINID 18",
+        "XTRIM s MAXLEN 80 DELREF",
+        "XADD s MAXLEN 84 * f v",
         "XINFO STREAM s",
         "HEADRACE NODES s 17 20",
     ],
@@ -176,6 +205,56 @@ def test_damage_is_one_error_and_nothing_has_changed() -> None:
     assert host.run("XLEN", "s") == b":100\r\n"
     assert host.run("XPENDING", "s", "g").startswith(b"*4\r\n:0\r\n")
     assert b"v30" in host.run_to_the_end(host, b"XRANGE s 30 30".split())
+
+
+@pytest.mark.parametrize("trim", ["MAXLEN = 82", "MAXLEN ~ 85", "MINID = 18", "MINID ~ 16", "DELREF MAXLEN = 82"])
+def test_a_trim_that_meets_damage_changes_nothing(trim: str) -> None:
+    host = cold_stream()
+    damage(host, b"v17")
+    words = trim.replace("DELREF ", "").split() + (["DELREF"] if "DELREF" in trim else [])
+    reply = host.run_to_the_end(host, [b"XTRIM", b"s", *(word.encode() for word in words)])
+    assert reply.startswith(b"-IOERR "), reply
+    assert host.take_effects() == []
+    assert host.run("XLEN", "s") == b":100\r\n"
+
+
+@pytest.mark.parametrize("words", ["MAXLEN = 82", "MAXLEN ~ 85", "MINID = 18", "IDMP p 1 ACKED MAXLEN = 82"])
+def test_an_append_is_not_stopped_by_damage_that_its_trim_meets(words: str) -> None:
+    """It answered IOERR although the entry was there, and the entry was in no effect."""
+    host = cold_stream()
+    host.run("XGROUP", "SETID", "s", "g", "$")
+    host.take_effects()
+    damage(host, b"v17")
+    host.set_clock(200)
+    command = ["XADD", "s", *words.split(), "*", "f", "v"]
+    assert host.run_to_the_end(host, [word.encode() for word in command]) == b"$5\r\n200-0\r\n"
+    assert host.run("XLEN", "s") == b":101\r\n"
+    producer = [b"IDMP", b"p", b"1"] if "IDMP" in words else []
+    assert host.take_effects() == [(0, [b"XADD", b"s", *producer, b"200-0", b"f", b"v"])]
+    reply = host.run_to_the_end(host, b"XADD s MAXLEN = 60 201-1 f v".split())
+    assert reply == b"$5\r\n201-1\r\n"  # the node goes as a whole
+    assert host.run("XLEN", "s") == b":60\r\n"
+
+
+def test_a_rule_that_limits_bytes_counts_those_on_disk() -> None:
+    host = cold_stream()
+    on_disk = sum(run.kept_bytes for run in host.runs)
+    host.run("HEADRACE", "POLICY", "SET", "s", "MAXBYTES", on_disk // 2)
+    host.run("XADD", "s", "200-1", "f", "v")
+    left = int(host.run("XLEN", "s")[1:])
+    assert 30 < left < 60
+    assert sum(run.kept_bytes for run in host.runs) <= on_disk // 2
+    assert host.take_effects()[-1][1][:4] == [b"XTRIM", b"s", b"MINID", b"="]
+
+
+@pytest.mark.parametrize("limit", ["MAXLEN 83", "MAXBYTES 1500"])
+def test_a_rule_that_meets_damage_lets_appends_go_on(limit: str) -> None:
+    host = cold_stream()
+    damage(host, b"v17")
+    host.run("HEADRACE", "POLICY", "SET", "s", *limit.split())
+    for number in range(200, 210):
+        assert host.run("XADD", "s", f"{number}-1", "f", "v") == b"$5\r\n%d-1\r\n" % number
+    assert int(host.run("XLEN", "s")[1:]) < 110
 
 
 def test_a_pause_that_begins_meanwhile_leaves_nothing_behind() -> None:

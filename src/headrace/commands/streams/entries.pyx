@@ -14,7 +14,7 @@ from headrace.commands.streams.effects cimport (
     emit_acked_trim, emit_acknowledged, emit_duplicate, emit_record, knows_policies, knows_producers,
 )
 from headrace.commands.streams.retention cimport free_dropped
-from headrace.commands.streams.history cimport expect_range
+from headrace.commands.streams.history cimport expect_range, expect_trim
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, allocate, byte_t, release
@@ -31,7 +31,7 @@ from headrace.commands.streams.idempotence import automatic_id
 from headrace.commands.streams.appending import TOO_LARGE, new_stream
 from headrace.commands.streams.arguments import INVALID_ID
 from headrace.commands.declaration.table import FIRST, command
-from headrace.core.errors import EntryTooLarge
+from headrace.core.errors import ColdReadError, EntryTooLarge
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError, wrong_arity
 
 cdef enum:
@@ -267,6 +267,9 @@ def xadd(Call call) -> None:
         if is_duplicate(call, stream, producer, idempotent_id, &options):
             return
 
+    if options.trims and not can_trim(call, stream, &options):
+        at = leave_out_trim(call, &options, at)
+        record = None
     append_fields(call, key, stream, is_new, options.kind, &options.id, at + 1)
     if options.producer:
         stream.producers.record(producer, idempotent_id, wrap_id(options.id))
@@ -286,6 +289,34 @@ def xadd(Call call) -> None:
         else:
             call.emit(effect)
     finish_appending(call, key, stream, is_new)
+
+
+cdef bint can_trim(Call call, Stream stream, const Options *options) except -1:
+    """Whether what the trim of an XADD looks at can be read."""
+    try:
+        expect_trim(call, stream, &options.goal, 1, True)
+    except ColdReadError:
+        return False
+    return True
+
+
+cdef Py_ssize_t leave_out_trim(Call call, Options *options, Py_ssize_t at) except -1:
+    """Make an XADD one that does not trim, because a producer is not stopped by a damaged entry; where its ID is now.
+
+    The stream keeps a few entries too many, until the node that cannot be read goes as a whole.
+    """
+    cdef list argv = [call.argv[0], call.argv[1]]
+    cdef list rest = call.argv[at:]
+    if options.producer:
+        argv += call.argv[options.producer - 1:options.producer + (1 if options.automatic else 2)]
+        options.producer = 3
+    at = len(argv)
+    call.argv = argv + rest
+    call.argc = len(call.argv)
+    options.trims = False
+    options.policy = 0
+    memset(&options.goal, 0, sizeof(options.goal))
+    return at
 
 
 cdef int emit_without_policy(Call call, Stream stream, bytes key, const Options *options, TrimRecord record,
@@ -348,6 +379,7 @@ def xtrim(Call call) -> None:
         call.reply.integer(0)
         return
     record = record_for(call, &options)
+    expect_trim(call, stream, &options.goal, 0, True)
     removed = trim_stream(call, stream, &options, record)
     if removed and record is not None:
         emit_without_policy(call, stream, <bytes>call.argv[1], &options, record, exact_trim(call, stream, &options), 0)

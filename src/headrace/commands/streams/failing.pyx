@@ -26,7 +26,7 @@ from headrace.commands.streams.arguments cimport id_text, number
 from headrace.commands.streams.effects cimport (
     emit_acknowledged, emit_claim, emit_released, emit_removal, emit_settings, knows_releases,
 )
-from headrace.commands.streams.retention cimport drop_finished, expect_trim
+from headrace.commands.streams.retention cimport drop_finished, plan_trim
 from headrace.core.entry_log cimport fields_of
 from headrace.core.group cimport FAIL, FATAL, Consumer, Group, Verdict, idle_time
 from headrace.core.memory cimport Span, allocate, byte_t, release
@@ -472,7 +472,7 @@ cdef int settle_acknowledged(Call call, bytes key, Stream stream, bytes group, l
             forget_retry(call, of_group, id.id)
     if rules.drops_acked:
         drop_finished(call, key, stream, rules, ids)
-    return expect_trim(call, stream, rules)
+    return plan_trim(call, stream, rules)
 
 
 # --- groups that are missing -------------------------------------------------------------------------------------

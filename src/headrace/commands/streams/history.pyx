@@ -10,7 +10,7 @@ So no command stops in the middle of what it changes, neither to wait nor becaus
 read more than half of what the cache takes has so much of it in memory, and reads the rest when it comes to it.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.core.cold cimport ColdCache
 from headrace.core.node cimport NodeCursor
@@ -18,7 +18,7 @@ from headrace.core.node_store cimport NodeWalk, walk_nodes
 from headrace.core.record_slab cimport NO_SLOT, Record
 from headrace.core.group cimport idle_time
 from headrace.core.slot_index cimport Place
-from headrace.core.stream cimport Stream
+from headrace.core.stream cimport KEEPREF, References, Stream, TrimGoal
 from headrace.core.stream_id cimport StreamID, less
 
 cdef enum:
@@ -118,6 +118,76 @@ cdef int expect_stale(Call call, Group group, int64_t min_idle, int64_t count) e
     finally:
         cache.may_wait = False
     return 0
+
+
+cdef int expect_trim(Call call, Stream stream, const TrimGoal *goal, uint64_t added, bint may_wait) except -1:
+    """The nodes that a trim changes, and the first that stays, whose first entry is looked for.
+
+    What goes whole is not read. `added` entries are going to be appended before.
+    """
+    cdef EntryLog log = stream.log
+    cdef uint64_t length = log.length + added, removed = 0
+    cdef References references
+    cdef ColdCache cache
+    cdef NodeWalk nodes
+    cdef size_t left
+    if log.cold_parts == 0 or (goal.by_length and length <= goal.length):
+        return 0
+    references = stream.references() if goal.policy != KEEPREF else None
+    cache = begin_reading(call)
+    cache.may_wait = cache.may_wait and may_wait
+    left = max(<size_t>LEAST_BYTES, cache.most // 2)
+    try:
+        nodes = walk_nodes(log)
+        while nodes.next_item():
+            if goal.by_length and length - removed <= goal.length:
+                break
+            if goes_whole(nodes, goal, references, length, removed):
+                removed += nodes.live()
+                continue
+            if nodes.whole:
+                nodes.enter_part()
+                if goes_whole(nodes, goal, references, length, removed):
+                    removed += nodes.live()
+                    continue
+            if goal.limit and removed + nodes.live() > goal.limit:
+                break
+            if (goal.policy == KEEPREF and goal.approximate) or left < nodes.size():
+                break
+            if nodes.part is not None:
+                left -= nodes.size()
+                nodes.get()
+            removed += nodes.live()
+            if not is_below(nodes, goal, length, removed - nodes.live()):
+                return 0
+        else:
+            return 0
+        if removed or (goal.approximate and not goal.by_length):        # the effect names the first that stays
+            if nodes.whole:
+                nodes.enter_part()
+            if nodes.part is not None:
+                nodes.get()
+    finally:
+        cache.may_wait = False
+    return 0
+
+
+cdef bint is_below(NodeWalk nodes, const TrimGoal *goal, uint64_t length, uint64_t removed):
+    """Whether the goal lets go of all entries of a node or a part."""
+    if goal.by_length:
+        return length - removed >= goal.length + nodes.live()
+    return less(nodes.last_stored(), goal.min_id)
+
+
+cdef bint goes_whole(
+    NodeWalk nodes, const TrimGoal *goal, References references, uint64_t length, uint64_t removed
+):
+    """Whether a node or a part goes without a look at its entries."""
+    if goal.limit and removed + nodes.live() > goal.limit:
+        return False
+    if not is_below(nodes, goal, length, removed):
+        return False
+    return goal.policy == KEEPREF or not references.concern(nodes.master, nodes.last_stored(), goal.policy)
 
 
 def expect_nodes(call: Call, stream: Stream, start: StreamID, end: StreamID, most_bytes: int) -> None:

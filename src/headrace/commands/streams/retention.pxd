@@ -12,4 +12,4 @@ cdef int keep_limits(Call call, bytes key, Stream stream) except -1
 cdef int drop_finished(Call call, bytes key, Stream stream, StreamRules rules, list ids) except -1
 
 # Have a stream looked at again whose limits ACKED has kept it from, now that something was acknowledged.
-cdef int expect_trim(Call call, Stream stream, StreamRules rules) except -1
+cdef int plan_trim(Call call, Stream stream, StreamRules rules) except -1

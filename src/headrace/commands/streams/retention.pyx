@@ -17,11 +17,14 @@ from libc.string cimport memset
 
 from headrace.commands.streams.arguments cimport id_text
 from headrace.commands.streams.effects cimport emit_acknowledged, emit_deleted, knows_policies
+from headrace.commands.streams.history cimport expect_trim
 from headrace.core.group cimport Group
 from headrace.core.node_store cimport NodeWalk, walk_nodes
 from headrace.core.stream cimport ACKED, DELREF, References, TrimGoal, TrimRecord
 from headrace.core.stream_id cimport ID, StreamID, make_id
 from headrace.engine.pubsub.notifications cimport STREAM
+
+from headrace.core.errors import ColdReadError
 
 cdef enum:
     LONGEST_GAP_MS = 1000       # between an entry's time and its end, where nothing is appended
@@ -64,7 +67,7 @@ cdef int plan(Call call, Stream stream, StreamRules rules) except -1:
     return 0
 
 
-cdef int expect_trim(Call call, Stream stream, StreamRules rules) except -1:
+cdef int plan_trim(Call call, Stream stream, StreamRules rules) except -1:
     if rules.policy == ACKED and rules.limits and rules.timer is None and is_over(call, stream, rules):
         return call.engine.rules.expect_stream(rules, call.now_ms + LONGEST_GAP_MS)
     return 0
@@ -74,7 +77,7 @@ cdef bint is_over(Call call, Stream stream, StreamRules rules):
     """Whether a stream holds more than a limit allows."""
     return (
         (rules.max_length and stream.log.length > rules.max_length)
-        or (rules.max_bytes and stream.log.stored_bytes > rules.max_bytes and stream.log.node_count() > 1)
+        or (rules.max_bytes and bytes_of(stream) > rules.max_bytes and stream.log.node_count() > 1)
         or (rules.max_age_ms and stream.log.length and is_old(call, stream, rules))
     )
 
@@ -99,14 +102,14 @@ cdef uint64_t trim(Call call, Stream stream, StreamRules rules) except? 0:
     if rules.max_length and stream.log.length > rules.max_length:
         goal.by_length = True
         goal.length = rules.max_length
-        removed += stream.trim(&goal, NULL, record)
+        removed += trim_readable(call, stream, &goal, record)
         goal.by_length = False
     if rules.max_age_ms and stream.log.length and is_old(call, stream, rules):
         goal.min_id = make_id(call.now_ms - rules.max_age_ms, 0)
-        removed += stream.trim(&goal, NULL, record)
-    if rules.max_bytes and stream.log.stored_bytes > rules.max_bytes and stream.log.node_count() > 1:
+        removed += trim_readable(call, stream, &goal, record)
+    if rules.max_bytes and bytes_of(stream) > rules.max_bytes and stream.log.node_count() > 1:
         goal.min_id = first_that_fits(stream, rules.max_bytes)
-        removed += stream.trim(&goal, NULL, record)
+        removed += trim_readable(call, stream, &goal, record)
     if removed:
         free_dropped(call, stream)
         rules.done.trimmed += removed
@@ -117,15 +120,43 @@ cdef uint64_t trim(Call call, Stream stream, StreamRules rules) except? 0:
     return removed
 
 
-cdef ID first_that_fits(Stream stream, uint64_t most):
-    """The master ID of the first node of those that have so many bytes together, or of the last."""
+cdef uint64_t trim_readable(Call call, Stream stream, const TrimGoal *goal, TrimRecord record) except? 0:
+    """Trim, unless an entry at which that looks is damaged: then nothing goes until its node goes as a whole."""
+    try:
+        expect_trim(call, stream, goal, 0, False)
+    except ColdReadError:
+        return 0
+    return stream.trim(goal, NULL, record)
+
+
+cdef ID first_that_fits(Stream stream, uint64_t most) except *:
+    """The master ID of the first node of those that have so many bytes together, or of the last.
+
+    A part whose index cannot be read goes as a whole, or not yet.
+    """
     cdef NodeWalk nodes = walk_nodes(stream.log)
-    cdef uint64_t left = stream.log.stored_bytes
+    cdef uint64_t left = bytes_of(stream)
     cdef uint64_t behind = stream.log.node_count()
-    while nodes.next_node() and left > most and behind > 1:
-        left -= nodes.stored()
+    while nodes.next_item():
+        if nodes.whole:
+            if left >= most + nodes.part.size and behind > nodes.part.end - nodes.part.begin:
+                left -= nodes.part.size
+                behind -= nodes.part.end - nodes.part.begin
+                continue
+            try:
+                nodes.enter_part()
+            except ColdReadError:
+                break
+        if left <= most or behind <= 1:
+            break
+        left -= nodes.size() if nodes.part is not None else nodes.stored()
         behind -= 1
     return nodes.master
+
+
+cdef uint64_t bytes_of(Stream stream) noexcept:
+    """What the nodes take, in memory and on disk."""
+    return stream.log.stored_bytes + stream.log.cold_bytes
 
 
 cdef int emit_trim(Call call, Stream stream, StreamRules rules, TrimRecord record) except -1:
