@@ -64,6 +64,10 @@ class CommandWriter:
         name, *words = make()
         return [self.random.choice((name, name, name.lower(), name.title())), *words]
 
+    def append(self) -> Command:
+        """Write an XADD that trims nothing."""
+        return [b"XADD", self._key(), self._new_id(), b"f", self._text()]
+
     def spoil(self, command: Command) -> Command:
         """Change a command in one or two places, so that it is often wrong and sometimes another valid one."""
         words = list(command)

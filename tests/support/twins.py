@@ -20,7 +20,7 @@ from support.history import last_stored_id, leaves_dead_node
 from support.random_commands import HOUR_MS, Command
 from support.raw_client import RawClient, parse
 from support.read_counters import Counted, RulesOf70, RulesOfToday
-from support.version_rules import XSETID_BELOW_DELETED, Exchange, assert_agreement, integer
+from support.version_rules import RULES, XSETID_BELOW_DELETED, Exchange, assert_agreement, integer
 
 WAITS_MS = {b"1", b"2", b"5"}
 NEW = {b">", b"18446744073709551615-18446744073709551615"}
@@ -34,6 +34,7 @@ class Twins:
         self.ours = RawClient(headrace_port)
         self.theirs = RawClient(redis_port)
         self.queued: list[Command] | None = None
+        self.rules = RULES
         for client in (self.ours, self.theirs):
             client.run("HELLO", protocol)
 
@@ -77,9 +78,9 @@ class Twins:
             queued, self.queued = self.queued, None
             assert len(ours) == len(theirs) == len(queued or []) + 1
             for inner, our_reply, their_reply in zip(queued or [], ours[1:], theirs[1:], strict=True):
-                assert_agreement(Exchange(inner, their_reply, our_reply, self.state))
+                assert_agreement(Exchange(inner, their_reply, our_reply, self.state), self.rules)
         else:
-            assert_agreement(Exchange(command, theirs, ours, self.state))
+            assert_agreement(Exchange(command, theirs, ours, self.state), self.rules)
 
     # --- what 7.0.15 is told -----------------------------------------------------------------------------------
 
