@@ -266,6 +266,13 @@ cdef class Group:
         return self.pending.by_id.length
 
     @property
+    def oldest_delivery_ms(self) -> int | None:
+        """When the record was delivered that waits longest with a consumer; None where no consumer has any."""
+        if self.pending.by_id.length == self.pending.released:
+            return None
+        return self.pending.first_owned_time()
+
+    @property
     def released_count(self) -> int:
         """How many of them nobody owns."""
         return self.pending.released

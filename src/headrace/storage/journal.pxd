@@ -55,6 +55,8 @@ cdef class Journal(Subscriber):
     cdef public object on_failure       # takes an errno and whether it was the sync that failed
     cdef public object on_synced        # called when more is on disk
     cdef readonly uint64_t syncs
+    cdef readonly uint64_t confirm_waits    # replies that have waited for replicas …
+    cdef readonly double confirm_waited     # … and how many seconds altogether
     cdef readonly double synced_at      # seconds, monotonic: when a sync last began
 
     cdef inline bint must_hold(self, uint64_t told) noexcept:

@@ -97,6 +97,31 @@ cdef class Journal(Subscriber):
         """How many bytes the system has not been given yet."""
         return self.position - self.written
 
+    @property
+    def held_count(self) -> int:
+        """How many clients' replies wait: for the disk, for replicas, or for both."""
+        return len(self.held)
+
+    @property
+    def unconfirmed_count(self) -> int:
+        """How many of them wait for replicas."""
+        cdef Held held
+        cdef Py_ssize_t count = 0
+        if self.confirms:
+            for held in self.held:
+                count += held.offset > self.confirmed
+        return count
+
+    @property
+    def sync_times(self) -> list[tuple[int, int]]:
+        """How long groups took to write and sync: (nanoseconds, how many took at most that), then (sum, count)."""
+        return self.worker.seen_sync_times()
+
+    @property
+    def group_sizes(self) -> list[tuple[int, int]]:
+        """How many units one sync covered, under `always`: (units, how many had at most that), then (sum, count)."""
+        return self.worker.seen_group_sizes()
+
     # --- files -------------------------------------------------------------------------------------------------
 
     def attach(self, file, size: int) -> None:
@@ -190,6 +215,7 @@ cdef class Journal(Subscriber):
             return self.miss()
         memcpy(self.filling.data + begin, data, size)
         self.filling.size = begin + size
+        self.filling.units += 1
         self.position += self.filling.size - before
         return self.commit_soon()
 
@@ -435,6 +461,7 @@ cdef class Journal(Subscriber):
         Others are not waited for: a reply to a replica that comes back must not wait for what only it can confirm.
         """
         cdef Held held
+        cdef double now
         cdef list sent = []
         cdef list kept = []
         cdef set waiting = set()
@@ -445,7 +472,11 @@ cdef class Journal(Subscriber):
             else:
                 sent.append(held)
         self.held = kept
+        now = monotonic()
         for held in sent:
+            if held.since:              # else it was held before replies began to wait for replicas
+                self.confirm_waits += 1
+                self.confirm_waited += now - held.since
             held.channel.send(held.chunks)
         return 0
 

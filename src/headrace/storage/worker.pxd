@@ -21,6 +21,17 @@ cdef struct Buffer:
     byte_t *data
     size_t size
     size_t capacity
+    uint64_t units                      # commands and transactions whose effects it has
+
+
+cdef enum:
+    BUCKETS = 17
+
+
+# How often something was seen, by its size; the bounds are in the module.
+cdef struct Histogram:
+    uint64_t[BUCKETS] counts            # the last is for what is beyond all bounds
+    uint64_t total                      # of all that was seen
 
 
 # Where groups go, and how. While the worker works it belongs to the worker, else to the journal.
@@ -44,7 +55,7 @@ cdef struct Outcome:
 
 cdef class Worker:
     cdef sem_t wake
-    cdef pthread_mutex_t lock           # of `inbox`, `finished` and `outcome`
+    cdef pthread_mutex_t lock           # of `inbox`, `finished`, `outcome` and the histograms
     cdef bint stopping
     cdef int signalled                  # the pipe's end that the thread writes to …
     cdef readonly int fileno            # … and the one that can be read when there is an outcome
@@ -57,6 +68,8 @@ cdef class Worker:
     cdef Buffer writing                 # those that are written now, or that the disk refused
     cdef bint finished                  # there is an outcome: seen without asking the system
     cdef Outcome outcome
+    cdef Histogram sync_times           # nanoseconds of a write and its sync; `lock` is its lock, too
+    cdef Histogram group_sizes          # units that one sync covered
 
     cdef int give(self, Buffer *group) except -1
     cdef int write_now(self, int file, Buffer *group) except -1
@@ -74,6 +87,7 @@ cdef class Worker:
     cdef int sync_file(self) noexcept nogil
     cdef int call_disk(self, object operation, tuple arguments) noexcept
     cdef int pass_on(self) except -1
+    cdef list cumulated(self, const Histogram *seen, const uint64_t *bounds)
     cdef bint tell(self, int error, bint sync_failed, uint64_t took) noexcept nogil
 
 

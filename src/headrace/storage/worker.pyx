@@ -41,6 +41,15 @@ cdef enum:
 
 cdef byte_t[ZEROS] zeros
 
+# The upper bounds of the buckets of histograms, but for the last: steps of 1, 2 and 5.
+cdef uint64_t[BUCKETS - 1] TIME_BOUNDS = [
+    20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000,
+    100_000_000, 200_000_000, 500_000_000, 1_000_000_000, 5_000_000_000,
+]
+cdef uint64_t[BUCKETS - 1] SIZE_BOUNDS = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000,
+]
+
 cdef extern from "<poll.h>" nogil:
     struct pollfd:
         int fd
@@ -66,8 +75,18 @@ cdef int append(Buffer *buffer, const byte_t *data, size_t size) except -1:
     return 0
 
 
+cdef void see(Histogram *seen, const uint64_t *bounds, uint64_t value) noexcept nogil:
+    """Count a value in the first bucket whose bound it does not pass."""
+    cdef int bucket = 0
+    while bucket < BUCKETS - 1 and value > bounds[bucket]:
+        bucket += 1
+    seen.counts[bucket] += 1
+    seen.total += value
+
+
 cdef void empty(Buffer *buffer) noexcept:
     buffer.size = 0
+    buffer.units = 0
     if buffer.capacity > KEPT:
         release(buffer.data)
         buffer.data = NULL
@@ -179,11 +198,15 @@ cdef class Worker:
         cdef bint told
         cdef bint more
         pthread_mutex_lock(&self.lock)
+        if error == 0:
+            self.outcome.syncs += 1
+            see(&self.sync_times, TIME_BOUNDS, took)
+            if self.writing.units:      # none under `everysec`, where the event loop wrote them
+                see(&self.group_sizes, SIZE_BOUNDS, self.writing.units)
         if error == 0 or sync_failed:
             self.outcome.written += self.writing.size
             self.writing.size = 0
-        if error == 0:
-            self.outcome.syncs += 1
+            self.writing.units = 0
         self.outcome.error = error
         self.outcome.sync_failed = sync_failed
         self.outcome.took = took
@@ -250,6 +273,7 @@ cdef class Worker:
         try:
             if self.inbox.size:
                 append(&self.inbox, group.data, group.size)
+                self.inbox.units += group.units
             else:
                 self.inbox, group[0] = group[0], self.inbox
             empty(group)
@@ -321,6 +345,29 @@ cdef class Worker:
         """Drop what it did not write, because that is for a file which is no more; it has nothing to do."""
         empty(&self.writing)
         empty(&self.inbox)
+
+    cdef list cumulated(self, const Histogram *seen, const uint64_t *bounds):
+        """(bound, how many were at most that) for each bucket, and then (sum, how many there were)."""
+        cdef Histogram copied
+        cdef uint64_t below = 0
+        cdef list rows = []
+        cdef int bucket
+        pthread_mutex_lock(&self.lock)
+        copied = seen[0]
+        pthread_mutex_unlock(&self.lock)
+        for bucket in range(BUCKETS - 1):
+            below += copied.counts[bucket]
+            rows.append((bounds[bucket], below))
+        rows.append((copied.total, below + copied.counts[BUCKETS - 1]))
+        return rows
+
+    def seen_sync_times(self) -> list:
+        """The histogram of how long a write and its sync took, in nanoseconds; see `cumulated`."""
+        return self.cumulated(&self.sync_times, TIME_BOUNDS)
+
+    def seen_group_sizes(self) -> list:
+        """The histogram of how many units one sync covered; see `cumulated`."""
+        return self.cumulated(&self.group_sizes, SIZE_BOUNDS)
 
     def stop(self) -> None:
         """End the thread, once everything is collected."""
