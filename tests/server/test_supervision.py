@@ -114,6 +114,32 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(
         assert systemd.recv(1000) == b"STOPPING=1"
 
 
+def test_the_watchdog_of_systemd_hears_of_it_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    listening = notify_socket(monkeypatch, str(tmp_path / "notify"))
+    with listening as systemd, ServerProcess(tmp_path, "--supervised", "systemd"):
+        said = [systemd.recv(1000) for _ in range(8)]
+        assert said.count(b"WATCHDOG=1") >= 5
+
+
+def test_the_watchdog_of_another_process_hears_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "1000")
+    monkeypatch.setenv("WATCHDOG_PID", "1")
+    with (
+        notify_socket(monkeypatch, str(tmp_path / "notify")) as systemd,
+        ServerProcess(tmp_path, "--supervised", "systemd") as server,
+    ):
+        assert server.client().ping()
+        server.stop()
+        systemd.settimeout(0)
+        said = []
+        with suppress(BlockingIOError):
+            while True:
+                said.append(systemd.recv(1000))
+        assert said
+        assert b"WATCHDOG=1" not in said
+
+
 def test_while_it_loads_systemd_is_asked_for_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ServerProcess(tmp_path) as server:
         server.client().xadd("s", {"a": 1})

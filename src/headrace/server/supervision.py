@@ -3,7 +3,8 @@
     daemonize yes         the process that was started waits until the server listens, then exits with status 0; where
                           the server cannot start, it exits with the server's status
     supervised systemd    the socket NOTIFY_SOCKET gets READY=1 once the data is loaded, more time while it is being
-                          loaded, and STOPPING=1 at the end
+                          loaded, and STOPPING=1 at the end; where the unit has a WatchdogSec=, it gets WATCHDOG=1
+                          twice in that time, from the event loop, so that a server which hangs is started again
     supervised upstart    the process stops itself when it is ready (SIGSTOP), which upstart waits for
     supervised auto       whichever of these two the environment shows, if any
 
@@ -33,6 +34,22 @@ class Supervisor:
         self.kind = "systemd" if self._address else "upstart" if job else "no"
         self.missing = "" if asked_for in ("no", "auto", self.kind) else asked_for
         self._told = 0.0
+        self._watchdog_s = self._watchdog_interval() if self._address else 0.0
+        self._fed = 0.0
+
+    def _watchdog_interval(self) -> float:
+        """Take from the environment how often the watchdog wants to hear of this process; 0: never."""
+        pid, limit_us = os.environ.pop("WATCHDOG_PID", ""), os.environ.pop("WATCHDOG_USEC", "")
+        if not limit_us.isdecimal() or pid not in ("", str(os.getpid())):
+            return 0.0
+        return int(limit_us) / 2_000_000
+
+    def tick(self) -> None:
+        """Say that the event loop turns, as often as the watchdog wants it."""
+        now = monotonic()
+        if self._watchdog_s and now - self._fed >= self._watchdog_s:
+            self._fed = now
+            self._send("WATCHDOG=1")
 
     def loading(self, done: int, total: int) -> None:
         """Say how far loading is, and ask for more time than a start usually has."""
