@@ -25,6 +25,7 @@ redis-server does. The most used:
   --loglevel notice       debug, verbose, notice, warning or nothing
   --logfile PATH          where to log; standard output by default
   --policies PATH         rules of streams and groups, taken over from a TOML file
+  --metrics-port 0        a port with metrics for Prometheus; 0: none
 
 For example:
 

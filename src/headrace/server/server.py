@@ -28,6 +28,8 @@ from headrace.replication.node import ReplicationNode
 from headrace.replication.snapshot_clients import SnapshotClients
 from headrace.server.connections import Connections
 from headrace.server.log import Log
+from headrace.server.metrics.endpoint import MetricsEndpoint
+from headrace.server.metrics.reading import Readings
 from headrace.server.policy_file import PolicyFile
 from headrace.server.ports import Ports
 from headrace.server.shutdown import Shutdown
@@ -68,6 +70,8 @@ class Server:
         self._shutdown = Shutdown(
             self.store, supervisor, self._loop, self.connections, ports=self.ports, node=self.node
         )
+        readings = Readings(self.engine, self.journal, self.followers)
+        self.metrics = MetricsEndpoint(self.engine, log, self._loop, readings)
         self._alarm: asyncio.TimerHandle | None = None
         self._freed_ms = 0
         self._fatal_error: Exception | None = None
@@ -100,6 +104,7 @@ class Server:
         try:
             loop.create_task(self._load())
             self.ports.accept()
+            self.metrics.accept()
             loop.call_soon(self._tick)
             loop.run_forever()
             if self._fatal_error is not None:
@@ -108,6 +113,7 @@ class Server:
             self.store.close()
             self.log.warning("Headrace is now ready to exit, bye bye...")
         finally:
+            self.metrics.close()
             self.ports.close()
             self.ports.remove_path()
             loop.close()
@@ -185,6 +191,7 @@ class Server:
         self.node.tick()
         self._check_memory()
         self.connections.tick()
+        self._supervisor.tick()
 
     def _check_memory(self) -> None:
         limit = self.config["maxmemory"]

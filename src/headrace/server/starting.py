@@ -122,6 +122,7 @@ def _run(config: Config, log: Log, supervisor: Supervisor, let_go: Callable[[], 
     if config["policies"]:
         read_policies(config["policies"], config["databases"])
     server.ports.listen()
+    server.metrics.listen()
     pidfile = _write_pidfile(config["pidfile"], log)
     try:
         if let_go is not None:

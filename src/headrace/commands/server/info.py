@@ -203,14 +203,15 @@ def _modules(_engine: Engine) -> Fields:
     return iter(())
 
 
-def _all_commands(engine: Engine) -> Iterator[Command]:
+def all_commands(engine: Engine) -> Iterator[Command]:
+    """Give every command and subcommand."""
     for declared in engine.commands.table.values():
         yield declared
         yield from declared.subcommands.values()
 
 
 def _commandstats(engine: Engine) -> Fields:
-    for declared in _all_commands(engine):
+    for declared in all_commands(engine):
         if declared.calls or declared.failed or declared.rejected:
             us = declared.nanoseconds // 1000
             each = us / declared.calls if declared.calls else 0
@@ -228,7 +229,7 @@ def _latencystats(engine: Engine) -> Fields:
     if not engine.config["latency-tracking"]:
         return
     shares = engine.config["latency-tracking-info-percentiles"]
-    for declared in _all_commands(engine):
+    for declared in all_commands(engine):
         if declared.calls:
             shown = ",".join(f"p{show_share(share)}={_percentile_us(declared, share):.3f}" for share in shares)
             yield f"latency_percentiles_usec_{declared.name.decode()}", shown
@@ -270,6 +271,11 @@ _SECTIONS: Final = {
 }
 _NOT_OF_REDIS: Final = {"lineage"}
 _ONLY_ASKED_FOR: Final = {"commandstats", "latencystats"} | _NOT_OF_REDIS
+
+
+def fields_of(engine: Engine, section: str) -> Fields:
+    """Give the fields of a section, by its name in lower case."""
+    return _SECTIONS[section][1](engine)
 
 
 def _asked_for(words: list[bytes]) -> list[str]:

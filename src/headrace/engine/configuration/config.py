@@ -70,6 +70,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Secret(name="requirepass"),
     Text(name="aclfile", fixed=True),
     Text(name="policies", fixed=True),
+    # Metrics; without addresses of their own, at those of `bind`.
+    Integer(name="metrics-port", default=0, most=65535, fixed=True),
+    Words(name="metrics-bind", default=(), fixed=True),
+    Integer(name="metrics-max-streams", default=200, most=100_000),
     Integer(name="acllog-max-len", default=128, most=LONG_MAX),
     Choice(name="acl-pubsub-default", default="resetchannels", choices=("allchannels", "resetchannels")),
     # What a client may use.
