@@ -17,6 +17,7 @@ SINCE_7_0 = {
     "headrace_segments",
     "headrace_segment_bytes",
     "headrace_cold_bytes",
+    "headrace_compacted_bytes",
     "headrace_offloaded_bytes",
     "headrace_offload_status",
     "headrace_version",

@@ -3,6 +3,7 @@
     pack_run     copies neighbouring hot nodes, with the records of an index
     (somebody writes the copy to a file, which may take a while)
     settle_run   puts the run in that file in the place of the nodes, except for those that have changed meanwhile
+    move_part    puts a copy of a part in its place, because the file that it lies in is mostly dead
 """
 
 cimport cython
@@ -10,7 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from headrace.core.cold cimport ColdNode, ColdRun, make_part
+from headrace.core.cold cimport ColdNode, ColdPart, ColdRun, make_part
 from headrace.core.memory cimport byte_t
 from headrace.core.node_store cimport NodeWalk, walk_nodes
 from headrace.core.stream cimport Stream
@@ -103,3 +104,29 @@ def hot_bytes(stream: Stream) -> int:
 def cold_figures(stream: Stream) -> tuple[int, int, int, int]:
     """Return what of a stream is not on the heap: parts, nodes, entries alive, bytes."""
     return stream.log.cold_parts, stream.log.cold_nodes, stream.log.cold_live, stream.log.cold_bytes
+
+
+def parts_of(stream: Stream) -> list[ColdPart]:
+    """List the cold parts of a stream, in order; nothing is read."""
+    cdef NodeWalk nodes
+    cdef list found = []
+    if stream.log.cold_parts:
+        nodes = walk_nodes(stream.log)
+        while nodes.next_item():
+            if nodes.whole:
+                found.append(nodes.part)
+    return found
+
+
+def move_part(stream: Stream, part: ColdPart, run: ColdRun, begin: int) -> bool:
+    """Let a copy of a part, in another run from a node on, take its place; False where the stream has it no more."""
+    cdef ColdPart copy
+    cdef ColdPart former = part
+    if stream.log.part_of(former.first) is not former:
+        return False
+    copy = make_part(run, begin, begin + (former.end - former.begin))
+    if not same(copy.first, former.first) or not same(copy.last, former.last) or copy.live != former.live:
+        raise ValueError("the nodes are not those of the part")
+    stream.log.count_part(former, -1)
+    stream.log.add_part(copy)
+    return True

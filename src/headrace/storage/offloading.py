@@ -8,23 +8,30 @@
     the goal           a sixteenth less: from there on nodes are moved
     the cache          a sixteenth, for history that was read
 
+Segments of which less than half is alive are copied to new ones in the same way, so that they can go.
+
 Nothing of it is an effect, and a crash in between loses nothing: what was moved since the last base is in the
 increments, too. Where the disk refuses, memory is what it is, and writes are refused above the limit until it does not.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from headrace.core.offloading import PackedRun, hot_bytes, pack_run, settle_run
+from headrace.core.cold import ColdPart
+from headrace.core.errors import ColdReadError
+from headrace.core.offloading import PackedRun, hot_bytes, move_part, pack_run, parts_of, settle_run
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.engine.engine import Engine
 from headrace.engine.history import Beside
 from headrace.storage.log import Log
+from headrace.storage.segments.compaction import LivePart, LiveStream, Moved, copy_live
 from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment import Segment
 from headrace.storage.segments.segment_set import SegmentSet
 from headrace.storage.segments.writing import RunToWrite
 
@@ -38,8 +45,11 @@ _KEYS_A_STEP: Final = 5_000
 _CANDIDATES: Final = 256  # streams of which nodes are moved at once
 _WORTH_MOVING: Final = 16 << 10  # bytes of a stream, below which its nodes stay
 _RETRY_S: Final = 1.0  # after the disk has refused
+_COMPACTING_S: Final = 1.0  # from one look for mostly dead segments to the next
+_RETRY_COMPACTING_S: Final = 60.0  # after the disk has refused
 
 Soon = Callable[[Callable[[], None]], object]
+Owners = dict[int, tuple[Stream, ColdPart]]  # by the identity of a LivePart
 
 
 class Move(NamedTuple):
@@ -82,6 +92,7 @@ class Offloading:
         self.soon: Soon | None = None
         self.is_full = False  # and nothing can be done about it
         self.moved_bytes = 0
+        self.compacted_bytes = 0
         self.last_error = ""
         self._engine = engine
         self._config = engine.config
@@ -91,6 +102,7 @@ class Offloading:
         self._is_writing = False
         self._retry_at = 0.0
         self._all_moved = False
+        self._compact_at = 0.0
         for name in ("maxmemory", "maxmemory-policy"):
             self._config.watch(name, lambda _: self._size_cache())
         self._size_cache()
@@ -114,6 +126,13 @@ class Offloading:
             self.beside.tick()
         self.is_full = self.is_on and self._look()
 
+    def compact_due(self) -> None:
+        """Copy what is alive of mostly dead segments; not before all is loaded, because until then all looks dead."""
+        if not self._is_busy and monotonic() >= self._compact_at:
+            self._compact_at = monotonic() + _COMPACTING_S
+            if dead := self._segments.mostly_dead():
+                self._begin(self._compact(dead))
+
     def close(self) -> None:
         """Wait for what is being written."""
         if isinstance(self.beside, Ticking):
@@ -125,10 +144,17 @@ class Offloading:
         used = self.measure()
         if used <= goal:
             self._all_moved = False
-        elif self._steps is None and not self._is_writing and monotonic() >= self._retry_at:
-            self._steps = self._move(used - goal)
-            self._step()
+        elif not self._is_busy and monotonic() >= self._retry_at:
+            self._begin(self._move(used - goal))
         return used > limit and (self._all_moved or bool(self.last_error))
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._steps is not None or self._is_writing
+
+    def _begin(self, steps: Iterator[None]) -> None:
+        self._steps = steps
+        self._step()
 
     def _step(self) -> None:
         """Do one of the pieces into which the work is cut, and then the next: soon, or at once."""
@@ -160,16 +186,20 @@ class Offloading:
         self._all_moved = not moves
         if not moves:
             return
+        self._run_beside(lambda: self._write(moves), lambda written: self._settle(moves, written))
+
+    def _run_beside(self, job: Callable[[], Any], follow: Callable[[Any], Iterator[None]]) -> None:
+        """Do a job in a thread, where there is one, and then what follows it, step by step."""
+
+        def go_on(result: Any) -> None:
+            self._is_writing = False
+            self._begin(follow(result))
+
         self._is_writing = True
         if self.beside is None:
-            self._begin_settling(moves, self._write(moves))
+            go_on(job())
         else:
-            self.beside(lambda: self._write(moves), lambda written: self._begin_settling(moves, written))
-
-    def _begin_settling(self, moves: list[Move], written: list[SegmentRun] | OSError) -> None:
-        self._is_writing = False
-        self._steps = self._settle(moves, written)
-        self._step()
+            self.beside(job, go_on)
 
     def _find_largest(self, found: list[tuple[int, int, bytes, Stream]]) -> Iterator[None]:
         """Find the streams with most to move, the largest first."""
@@ -197,20 +227,82 @@ class Offloading:
 
     def _settle(self, moves: list[Move], written: list[SegmentRun] | OSError) -> Iterator[None]:
         if isinstance(written, OSError):
-            if not self.last_error:
-                self._log.warning(
-                    f"Cannot move entries to {self._segments.directory}: {written.strerror or written}. Writes are "
-                    "refused while memory is above maxmemory; it is tried again each second."
-                )
-            self.last_error = written.strerror or str(written)
-            self._retry_at = monotonic() + _RETRY_S
+            self._note_error(written.strerror or str(written))
             return
+        try:
+            for move, run in zip(moves, written, strict=True):
+                settle_run(move.stream, run, move.packed.data)
+                self.moved_bytes += len(move.packed.data)
+                yield
+        except ColdReadError as error:  # the rest stays in memory
+            self._note_error(str(error))
+        else:
+            self._note_success()
+        self._segments.settle(written)
+        self._engine.freeing.return_pages()
+
+    def _note_error(self, reason: str) -> None:
+        if not self.last_error:
+            self._log.warning(
+                f"Cannot move entries to {self._segments.directory}: {reason}. Writes are refused while memory is "
+                "above maxmemory; it is tried again each second."
+            )
+        self.last_error = reason
+        self._retry_at = monotonic() + _RETRY_S
+
+    def _note_success(self) -> None:
         if self.last_error:
             self._log.notice(f"Entries are moved to {self._segments.directory} again.")
             self.last_error = ""
-        for move, run in zip(moves, written, strict=True):
-            settle_run(move.stream, run, move.packed.data)
-            self.moved_bytes += len(move.packed.data)
+
+    # --- mostly dead segments ------------------------------------------------------------------------------------
+
+    def _compact(self, dead: list[Segment]) -> Iterator[None]:
+        """Copy what is alive of segments, of so many that a new one is full."""
+        size = 0
+        numbers: set[int] = set()
+        for segment in dead:
+            if not numbers or size + segment.kept_bytes <= _MOST_SEGMENT:
+                numbers.add(segment.number)
+                size += segment.kept_bytes
+        streams: list[LiveStream] = []
+        owners: Owners = {}
+        for database in self._engine.databases:
+            for count, key in enumerate(list(database.values)):
+                value = database.values.get(key)
+                if type(value) is Stream and (parts := _parts_in(value, numbers, owners)):
+                    streams.append(LiveStream(database.number, key, parts))
+                if count % _KEYS_A_STEP == _KEYS_A_STEP - 1:
+                    yield
+        if streams:
+            self._run_beside(lambda: self._copy(streams), lambda moved: self._settle_copies(owners, moved))
+
+    def _copy(self, streams: list[LiveStream]) -> list[Moved] | OSError:
+        """Write a new segment; in any thread."""
+        try:
+            return copy_live(self._segments, streams)
+        except OSError as error:
+            return error
+
+    def _settle_copies(self, owners: Owners, moved: list[Moved] | OSError) -> Iterator[None]:
+        if isinstance(moved, OSError):
+            self._compact_at = monotonic() + _RETRY_COMPACTING_S  # the old ones are as good
+            return
+        for each in moved:
+            stream, part = owners[id(each.part)]
+            with suppress(ColdReadError):  # the part stays where it is
+                if move_part(stream, part, each.run, each.begin):
+                    self.compacted_bytes += part.size
             yield
-        self._segments.settle(written)
-        self._engine.freeing.return_pages()
+        self._segments.settle([each.run for each in moved])
+
+
+def _parts_in(stream: Stream, numbers: Container[int], owners: Owners) -> list[LivePart]:
+    """List the parts that a stream has in some segments, and note whose they are."""
+    found: list[LivePart] = []
+    for part in parts_of(stream):
+        if isinstance(part.run, SegmentRun) and part.run.segment.number in numbers:
+            live = LivePart(part.run, part.begin, part.end)
+            owners[id(live)] = (stream, part)
+            found.append(live)
+    return found

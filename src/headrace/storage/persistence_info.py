@@ -46,6 +46,7 @@ def fields_of(store: Store) -> Iterator[tuple[str, object]]:
     yield "headrace_segment_bytes", store.segments.size
     yield "headrace_cold_bytes", store.segments.kept_bytes
     yield "headrace_offloaded_bytes", store.offloading.moved_bytes
+    yield "headrace_compacted_bytes", store.offloading.compacted_bytes
     yield "headrace_offload_status", store.offloading.last_error or "ok"
     yield "module_fork_in_progress", 0
     yield "module_fork_last_cow_size", 0

@@ -139,6 +139,7 @@ class Store(Persistence):
         """Do what is due; the host calls it some ten times a second."""
         self.children.collect()
         self.offloading.tick()
+        self.offloading.compact_due()
         self.segments.remove_unneeded()
         if self.journal.failing:
             self._retry()

@@ -22,13 +22,14 @@ from typing import Any, Final
 
 from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError
-from headrace.core.offloading import pack_run, settle_run
+from headrace.core.offloading import PackedRun, pack_run, settle_run
 from headrace.core.stream import Stream
 from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import CallbackSubscriber
 from headrace.formats.aof import AofReader, Ending
 from headrace.storage import journal as journal_module
+from headrace.storage import offloading as offloading_module
 from headrace.storage import store as store_module
 from headrace.storage.adoption import examine
 from headrace.storage.assembly import assemble
@@ -62,7 +63,7 @@ class Clock:
 @contextmanager
 def time_of(clock: Clock) -> Iterator[None]:
     """Let storage live by this clock."""
-    modules: tuple[Any, ...] = (journal_module, store_module)
+    modules: tuple[Any, ...] = (journal_module, offloading_module, store_module)
     real = [module.monotonic for module in modules]
     for module in modules:
         module.monotonic = clock.seconds
@@ -358,7 +359,7 @@ class Life:
         self.process.store.tick()
 
     def _offload(self) -> None:
-        """Move some nodes of a stream to a segment, as a server does whose memory is short."""
+        """Move some nodes of some streams to a segment, as a server does whose memory is short."""
         engine, segments = self.process.engine, self.process.store.segments
         streams = [
             (db.number, key, value)
@@ -366,18 +367,22 @@ class Life:
             for key, value in db.values.items()
             if isinstance(value, Stream) and value.node_count > 1
         ]
-        if not streams:
-            return
-        database, key, stream = self.random.choice(streams)
-        packed = pack_run(stream, self.random.choice((1, 300, 2000)))
-        if packed is None:
+        moves: list[tuple[Stream, PackedRun]] = []
+        runs: list[RunToWrite] = []
+        for database, key, stream in self.random.sample(streams, self.random.randint(0, len(streams))):
+            packed = pack_run(stream, self.random.choice((1, 300, 2000)))
+            if packed is not None:
+                moves.append((stream, packed))
+                runs.append(RunToWrite(database, key, packed.records, packed.data))
+        if not runs:
             return
         try:
-            runs = segments.write([RunToWrite(database, key, packed.records, packed.data)])
+            written = segments.write(runs)
         except OSError:
             return  # the nodes stay where they are
-        self.tally["nodes moved to segments"] += settle_run(stream, runs[0], packed.data)
-        segments.settle(runs)
+        for (stream, packed), run in zip(moves, written, strict=True):
+            self.tally["nodes moved to segments"] += settle_run(stream, run, packed.data)
+        segments.settle(written)
 
     def _change_policy(self) -> None:
         policy = self.random.choice(("always", "everysec", "no"))
