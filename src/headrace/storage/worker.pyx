@@ -242,7 +242,7 @@ cdef class Worker:
             return self.call_disk(self.disk.sync, (self.target.file,))
 
     cdef int call_disk(self, object operation, tuple arguments) noexcept:
-        """Call a disk. What it raises besides OSErrors ends all work, and is raised where the outcome is collected."""
+        """Call a disk. What it raises besides OSErrors is raised where the outcome is collected."""
         if self.raised is not None:
             return EIO
         try:
@@ -255,9 +255,10 @@ cdef class Worker:
         return 0
 
     cdef int pass_on(self) except -1:
-        """Raise what a disk has raised."""
-        if self.raised is not None:
-            raise self.raised
+        """Raise what a disk has raised, and forget it: its traceback holds all that the callers have."""
+        raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
         return 0
 
     # --- its master --------------------------------------------------------------------------------------------

@@ -4,12 +4,14 @@
     operator     when the master is gone, makes that replica the master which has the most of its history, and lets the
                  others follow, it or one another; the old one when it comes back. Sees all replicas, of which one may
                  have to be started. Now and then has the master hand over (FAILOVER), and looks who is the master then.
-    clients      write to the master, and to an isolated one that still takes itself for it; they note what was
-                 acknowledged: an entry under its ID, a delivery, an XACK
+    clients      write to the master, and to an isolated one that still takes itself for it, and read there; they note
+                 what was acknowledged: an entry under its ID, a delivery, an XACK; and which entries a read has shown
 
 A schedule is some faults and writes, and an end to them: the master stays, or another one is made. What was
-acknowledged must be there (or is counted as lost, where the servers do not confirm). Always: nobody writes at a place
-of a history what another did not write there. Now and then everything heals, and all servers must be equal.
+acknowledged or shown must be there (or is counted as lost, where the servers do not confirm). A promoted server may
+show what no replica has yet: that counts when replicas have confirmed everything from before the promotion. Always:
+nobody writes at a place of a history what another did not write there. Now and then everything heals, and all servers
+must be equal.
 
 Servers may sync each second only. After a power cut, such a master may lack what replicas have confirmed, so that the
 operator never starts it again as the master. With one confirmation, a write would be on one disk only, perhaps that of
@@ -27,7 +29,7 @@ from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from support.replay.whole_state import State, differences, take_state
 from support.replication.simulated_client import Client
-from support.replication.simulated_server import PORT, Machine, World, living_in
+from support.replication.simulated_server import PORT, Machine, Process, World, living_in
 
 HOSTS: Final = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 KEYS: Final = (b"a", b"b")
@@ -128,7 +130,7 @@ class Life:
             self._confirmations = 2
             self._pauses_s.append(1.2)
         self._is_isolated = False
-        self._clients: dict[Machine, Client] = {}
+        self._clients: dict[tuple[Machine, bool], Client] = {}  # of a machine, one that writes and one that reads
         self._acknowledged = Acknowledged()
         self._count = 0
 
@@ -293,6 +295,7 @@ class Life:
         if old.process is None:
             return
         history = old.process.engine.effects.history
+        replicas = [machine for machine in self._machines if machine is not old and not _leads_after(machine, history)]
         target = self.random.choice([(), ("TO", self.random.choice(HOSTS), PORT), ("TIMEOUT", 1500)])
         self._note(f"{old.host} fails over, {target}: {old.process.run('FAILOVER', *target)!r}")
         for _ in range(self.random.randint(1, 4)):
@@ -302,7 +305,7 @@ class Life:
                 self._network.cut_one()
             if self.random.random() < 0.05:
                 self.random.choice(self._machines).end_soon(self.random.randrange(8))
-        successors = [machine for machine in self._machines if machine is not old and _leads_after(machine, history)]
+        successors = [machine for machine in replicas if _leads_after(machine, history)]
         if successors:
             self.tally["failovers"] += 1
             (self._master,) = successors
@@ -372,8 +375,13 @@ class Life:
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
+    def _has_confirmed_its_beginning(self, process: Process) -> bool:
+        """Whether replicas have all that a server had when it became the master."""
+        ancestors = process.engine.effects.ancestors
+        return not ancestors or process.followers.offset_synced_by(self._confirmations) >= ancestors[0][1]
+
     def _write(self) -> None:
-        """Send a command to a server that takes itself for the master."""
+        """Send a command to a server that takes itself for the master: one that writes, or shows what was written."""
         machines = [
             machine
             for machine in self._machines
@@ -385,7 +393,17 @@ class Life:
         db, key = self.random.randrange(2), self.random.choice(KEYS)
         roll = self.random.random()
         told = self._acknowledged
-        if roll < 0.6:
+        if roll < 0.15:
+            process = machine.process
+            assert process is not None
+
+            def shown(reply: Any) -> None:
+                if isinstance(reply, list) and self._has_confirmed_its_beginning(process):
+                    told.entries.update({(db, key, id): fields[1] for id, fields in reply})
+                    self.tally["entries shown"] += len(reply)
+
+            self._send(machine, db, shown, b"XREVRANGE", key, b"+", b"-", b"COUNT", b"3")
+        elif roll < 0.65:
             self._count += 1
             value = b"%d" % self._count
 
@@ -417,10 +435,11 @@ class Life:
                 self._send(machine, db, ended, b"XACK", key, GROUP, place[2])
 
     def _send(self, machine: Machine, db: int, then: Callable[[Any], None], *words: bytes) -> None:
-        client = self._clients.get(machine)
+        place = machine, words[0] == b"XREVRANGE"
+        client = self._clients.get(place)
         if client is None or client.is_gone or client.process is not machine.process:
             assert machine.process is not None
-            client = self._clients[machine] = Client(machine.process)
+            client = self._clients[place] = Client(machine.process)
         self._note(f"to {machine.host}: {b' '.join(words).decode()}")
 
         def replied(reply: Any) -> None:
@@ -482,7 +501,7 @@ class Life:
         places = {(process.engine.effects.history, process.engine.effects.offset) for process in processes if process}
         return len(places) == 1 and not any(
             client.waits
-            for machine, client in self._clients.items()
+            for (machine, _), client in self._clients.items()
             if client.process is machine.process and not client.is_gone
         )
 
