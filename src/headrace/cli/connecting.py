@@ -158,3 +158,9 @@ def stream_keys(client: redis.Redis, pattern: str = "*", most: int | None = None
         if most is not None and len(found) >= most:
             break
     return list(found)
+
+
+def memory_figures(answer: list[Any] | dict[Any, Any]) -> dict[str, int]:
+    """Read what HEADRACE MEMORY has said: names and numbers, in either protocol."""
+    pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
+    return {name.decode(): value for name, value in pairs}

@@ -1,6 +1,7 @@
 """What `headrace inspect` does: find the stream and its node, then draw it or print it as JSON."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ def _as_json(
         "stream": lossless(found.name),
         "from": found.place,
         **overview.as_json(),
+        "on_disk": asdict(found.on_disk),
         "drawn": "payload" if payload else None if chosen is None else str(chosen.master),
         "parts": [
             {

@@ -19,9 +19,9 @@ from rich.text import Text
 
 from headrace.cli.inspect.anatomy import MASTER, Part
 from headrace.cli.inspect.overview import Overview, StreamNode
-from headrace.cli.inspect.sources import FoundStream
+from headrace.cli.inspect.sources import FoundStream, OnDisk
 from headrace.cli.inspect.tree import draw_tree
-from headrace.cli.showing import number, plural, shown, size
+from headrace.cli.showing import entries, number, plural, shown, size
 from headrace.cli.times import written
 from headrace.core.stream_id import StreamID
 
@@ -96,6 +96,11 @@ def _heading(console: Console, name: str, more: str) -> None:
     console.print()
 
 
+def _on_disk(part: OnDisk) -> str:
+    where = f"in {plural(part.parts, 'part')} of segments"
+    return f"{entries(part.entries)} in {plural(part.nodes, 'node')}, {size(part.bytes)}, {where}; memory has the rest"
+
+
 def _draw_counters(console: Console, found: FoundStream, overview: Overview) -> None:
     stream = overview.stream
     console.print(Text.assemble((shown(found.name), "bold"), f", a stream {found.place}"), soft_wrap=True)
@@ -108,6 +113,8 @@ def _draw_counters(console: Console, found: FoundStream, overview: Overview) -> 
     if len(stream):
         table.add_row("from", _dated(stream.first_id))
     table.add_row("to", _dated(stream.last_id))
+    if found.on_disk.nodes:
+        table.add_row("on disk", _on_disk(found.on_disk))
     each = f", {overview.bytes / len(stream):.1f} bytes an entry" if len(stream) else ""
     table.add_row("stored in", f"{plural(len(overview.nodes), 'node')}, {size(overview.bytes)}{each}")
     console.print(table)

@@ -7,11 +7,12 @@ the file's own, or the one that DUMP would give.
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.cli.address import ServerAddress
 from headrace.cli.errors import CommandFailed
 from headrace.cli.showing import plural, shown
+from headrace.core.offloading import cold_figures
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MIN_ID
 from headrace.formats.errors import CorruptPayload
@@ -20,8 +21,24 @@ from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.formats.stream_value import dump_stream, restore_stream
 from headrace.storage.segments.names import segment_number
 
+if TYPE_CHECKING:
+    import redis
+
 _CACHE: Final = 16 << 20  # bytes of a segment that were read
 _NAMED: Final = 8  # streams in a sentence
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """What of a stream is in segments, and not in memory."""
+
+    entries: int
+    nodes: int
+    bytes: int
+    parts: int
+
+
+NOTHING: Final = OnDisk(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,7 @@ class FoundStream:
     place: str
     stream: Stream
     stored: bytes | None
+    on_disk: OnDisk
 
     @property
     def payload(self) -> bytes:
@@ -48,7 +66,23 @@ def from_server(key: bytes, address: ServerAddress) -> FoundStream:
         payload = client.dump(key)
         if payload is None:
             raise CommandFailed(f"The stream {shown(key)} is gone since a moment ago.")
-        return _of_payload(key, f"on the server at {place_of(client)}", payload)
+        on_disk = _on_disk_of_server(client, key)
+        return _of_payload(key, f"on the server at {place_of(client)}", payload, on_disk)
+
+
+def _on_disk_of_server(client: "redis.Redis", key: bytes) -> OnDisk:
+    import redis  # noqa: PLC0415 — files need no redis-py
+
+    from headrace.cli.connecting import memory_figures  # noqa: PLC0415
+
+    try:
+        answer = client.execute_command("HEADRACE", "MEMORY", key)
+    except redis.ResponseError:  # by a Redis
+        return NOTHING
+    if answer is None:
+        return NOTHING
+    figures = memory_figures(answer)
+    return OnDisk(*(figures[f"disk-{name}"] for name in ("entries", "nodes", "bytes", "parts")))
 
 
 def from_path(path: Path, key: bytes | None, db: int) -> FoundStream:
@@ -70,7 +104,7 @@ def from_path(path: Path, key: bytes | None, db: int) -> FoundStream:
         raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
     if content.startswith(MAGIC):
         return _chosen(_streams_of_rdb(content, path, db), key, path)
-    return _of_payload(path.stem.encode() if key is None else key, f"of the payload in {path}", content)
+    return _of_payload(path.stem.encode() if key is None else key, f"of the payload in {path}", content, NOTHING)
 
 
 def _streams_of_segment(path: Path, number: int, db: int) -> dict[bytes, Stream]:
@@ -119,11 +153,12 @@ def _chosen(streams: dict[bytes, Stream], key: bytes | None, path: Path) -> Foun
         key = next(iter(streams))
     if key not in streams:
         raise CommandFailed(f"There is no stream {shown(key)} in {path}; it has {named}.")
-    return FoundStream(key, f"in {path}", streams[key], None)
+    parts, nodes, entries, size = cold_figures(streams[key])
+    return FoundStream(key, f"in {path}", streams[key], None, OnDisk(entries, nodes, size, parts))
 
 
-def _of_payload(key: bytes, place: str, payload: bytes) -> FoundStream:
+def _of_payload(key: bytes, place: str, payload: bytes, on_disk: OnDisk) -> FoundStream:
     try:
-        return FoundStream(key, place, restore_stream(payload), payload)
+        return FoundStream(key, place, restore_stream(payload), payload, on_disk)
     except CorruptPayload as error:
         raise CommandFailed(f"{shown(key)}, {place}, is no stream that can be read: {error}.") from None

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import redis
 
-from headrace.cli.connecting import place_of, stream_keys
+from headrace.cli.connecting import memory_figures, place_of, stream_keys
 from headrace.cli.showing import lossless, raw
 
 MOST_STREAMS: Final = 1000  # that are looked at; a server with more is best asked with a pattern
@@ -54,6 +54,8 @@ class StreamReading:
     dead: int = 0  # letters in the stream `<name>:dead`
     scheduled: int = 0
     next_due_ms: int | None = None  # Unix time of the first that is scheduled
+    disk_entries: int = 0  # that are in segments, and not in memory
+    disk_bytes: int = 0
     groups: list[GroupReading] = field(default_factory=list)
 
     @property
@@ -89,6 +91,8 @@ class ServerReading:
     clients: int
     memory_bytes: int
     commands_per_s: int
+    segments: int  # files with entries that are not in memory
+    disk_bytes: int  # of such entries
     taken: float  # Unix seconds
     taken_at: float  # seconds of a clock that nobody sets
     streams: list[StreamReading] = field(default_factory=list)
@@ -115,11 +119,15 @@ def take_reading(client: redis.Redis, pattern: str, before: ServerReading | None
         clients=int(info.get("connected_clients", 0)),
         memory_bytes=int(info.get("used_memory", 0)),
         commands_per_s=int(info.get("instantaneous_ops_per_sec", 0)),
+        segments=int(info.get("headrace_segments", 0)),
+        disk_bytes=int(info.get("headrace_cold_bytes", 0)),
         taken=time.time(),
         taken_at=time.monotonic(),
         more_streams=len(keys) > MOST_STREAMS,
     )
     reading.streams = _read_streams(client, sorted(keys)[:MOST_STREAMS])
+    if reading.segments:
+        _read_disk(client, reading.streams)
     if before is not None:
         _compare(reading, before)
     return reading
@@ -185,6 +193,15 @@ def _read_beside(client: redis.Redis, streams: Sequence[StreamReading]) -> None:
         stream.dead, stream.scheduled = dead or 0, scheduled or 0
         if first and math.isfinite(first[0][1]):
             stream.next_due_ms = math.ceil(first[0][1])
+
+
+def _read_disk(client: redis.Redis, streams: Sequence[StreamReading]) -> None:
+    """Read what of the streams is on disk."""
+    answers = _ask(client, [("execute_command", "HEADRACE", "MEMORY", raw(stream.name)) for stream in streams])
+    for stream, answer in zip(streams, answers, strict=True):
+        if isinstance(answer, (list, dict)):
+            figures = memory_figures(answer)
+            stream.disk_entries, stream.disk_bytes = figures["disk-entries"], figures["disk-bytes"]
 
 
 def _read_groups(client: redis.Redis, found: Sequence[tuple[bytes, bytes, GroupReading]]) -> None:

@@ -22,12 +22,14 @@ SORTS: Final[dict[str, Callable[[StreamReading], Any]]] = {
     "pending": lambda stream: -stream.pending,
     "oldest": lambda stream: -(stream.oldest_ms or 0),
     "dead": lambda stream: -stream.dead,
+    "disk": lambda stream: -stream.disk_bytes,
     "next": lambda stream: math.inf if stream.next_due_ms is None else stream.next_due_ms,
 }
 _Row: TypeAlias = tuple[Text, ...]
 
 _COLUMNS: Final = ("length", "in/s", "out/s", "groups", "lag", "pending", "oldest", "dead", "next")
-_NOTHING_BESIDE: Final = (Text(), Text())  # dead letters and schedules are of the stream
+_ON_DISK: Final = "disk"  # a column only where something is there
+_NOTHING_BESIDE: Final = (Text(), Text(), Text())  # dead letters, schedules and files are of the stream
 _LINES_AROUND: Final = 5  # that the table shares the screen with
 _LATE_MS: Final = 60_000  # a pending entry that waits for so long is marked
 _HINT: Final = "q leave  s sort  r reverse  g groups  c consumers  ↑↓ scroll"
@@ -65,15 +67,17 @@ class View:
 def screen(reading: ServerReading, view: View, height: int | None, trouble: str = "") -> Group:
     """Draw a reading; with a height, the part of it that the view has scrolled to, and the keys."""
     now_ms = int(reading.taken * 1000)
+    columns = (*_COLUMNS, _ON_DISK) if reading.segments else _COLUMNS
     rows = [row for stream in _sorted(reading, view) for row in _rows(stream, view, now_ms)]
     room = len(rows) if height is None else max(1, height - _LINES_AROUND)
     view.top_row = min(view.top_row, max(0, len(rows) - room))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), expand=height is not None)
-    table.add_column(_heading("stream", "name", view), ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
-    for name in _COLUMNS:
+    narrowest = 8 if reading.segments else 16  # 80 columns have room for the rest
+    table.add_column(_heading("stream", "name", view), ratio=1, no_wrap=True, overflow="ellipsis", min_width=narrowest)
+    for name in columns:
         table.add_column(_heading(name, name.removesuffix("/s"), view), justify="right", no_wrap=True)
     for row in rows[view.top_row : view.top_row + room]:
-        table.add_row(*row)
+        table.add_row(*row[: len(columns) + 1])
     title = _title(reading)
     title.no_wrap = height is not None
     parts: list[Any] = [title, Text(), table]
@@ -98,6 +102,7 @@ def _title(reading: ServerReading) -> Text:
         f"{number(reading.commands_per_s)} commands/s",
         plural(reading.clients, "client"),
         size(reading.memory_bytes),
+        *([f"{size(reading.disk_bytes)} on disk in {plural(reading.segments, 'segment')}"] if reading.segments else []),
     )
     return Text.assemble((facts[0], "bold"), *(f" · {fact}" for fact in facts[1:]), overflow="ellipsis")
 
@@ -123,6 +128,7 @@ def _rows(stream: StreamReading, view: View, now_ms: int) -> list[_Row]:
             _oldest(stream.oldest_ms, 1),
             Text(number(stream.dead or None), style="red"),
             _next_due(stream.next_due_ms, now_ms),
+            Text(size(stream.disk_bytes or None)),
         )
     ]
     if view.groups:
