@@ -8,11 +8,13 @@ import redis
 
 from support.patience import await_that
 from support.server_process import ServerProcess
+from support.storage.small_disk import small_file_system
 
 LIMIT = 80 << 20
 ENTRIES = 120_000  # of some 1 KB
 FLAGS = ("--maxmemory", str(LIMIT), "--maxmemory-policy", "offload", "--appendfsync", "everysec")
 FILLING = "x" * 1000
+COLD_LAUNCHER = (str(Path(__file__).parents[1] / "support" / "cold_launcher.py"),)
 
 
 def rss_anon(server: ServerProcess) -> int:
@@ -54,6 +56,55 @@ def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
         server.await_log("are moved to")
         await_that(lambda: _takes_writes(client), pause_s=0.05)
         assert client.info("persistence")["headrace_cold_bytes"] > 0
+
+
+def test_a_full_file_system_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
+    """Reads go on; room that comes from outside, or from a trim that drops segments, is found by itself."""
+    flags = ("--maxmemory", "200000", "--maxmemory-policy", "offload", "--appendfsync", "no")
+    with (
+        small_file_system(tmp_path / "segments") as small,
+        ServerProcess(tmp_path, *flags, launcher=COLD_LAUNCHER) as server,
+        server.client() as client,
+    ):
+        (small / "filler").write_bytes(bytes(1 << 20))
+        stored = _fill_until_refused(client, 0)
+        assert client.info("persistence")["headrace_offload_status"] == "No space left on device"
+        assert server.log.count("No space left on device") == 1
+        _check_numbers(client, 0, stored)
+        (small / "filler").unlink()
+        await_that(lambda: _takes_writes(client), pause_s=0.05)
+        more = _fill_until_refused(client, stored)
+        assert more > stored + 500
+        _check_numbers(client, 0, more)
+        client.xtrim("s", minid=f"{stored}-1", approximate=False)
+        await_that(lambda: _takes_writes(client), pause_s=0.05)
+        assert client.info("persistence")["headrace_offload_status"] == "ok"
+        _check_numbers(client, stored, more)
+        server.stop(signal.SIGKILL)
+    with ServerProcess(tmp_path, *flags, launcher=COLD_LAUNCHER) as server, server.client() as client:
+        _check_numbers(client, stored, more)
+
+
+def _fill_until_refused(client: redis.Redis, number: int) -> int:
+    """Append until memory is full; the number of the next entry."""
+    while True:
+        try:
+            client.xadd("s", {"v": FILLING}, id=f"{number}-1")
+        except redis.ResponseError as error:
+            assert "command not allowed when used memory" in str(error)  # noqa: PT017 — how far it came is wanted
+            return number
+        number += 1
+        assert number < 100_000
+
+
+def _check_numbers(client: redis.Redis, begin: int, end: int) -> None:
+    last, number = "-", begin
+    while found := client.xrange("s", min=last, count=100):
+        for id, fields in found:
+            assert (id, fields) == (f"{number}-1", {"v": FILLING})
+            number += 1
+        last = "(" + found[-1][0]
+    assert number == end
 
 
 def _takes_writes(client: redis.Redis) -> bool:

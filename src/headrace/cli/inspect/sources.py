@@ -76,7 +76,7 @@ def _on_disk_of_server(client: "redis.Redis", key: bytes) -> OnDisk:
     from headrace.cli.connecting import memory_figures  # noqa: PLC0415
 
     try:
-        answer = client.execute_command("HEADRACE", "MEMORY", key)
+        answer = client.execute_command("HEADRACE", "MEMORY", key)  # type: ignore[no-untyped-call]
     except redis.ResponseError:  # by a Redis
         return NOTHING
     if answer is None:
