@@ -1,12 +1,12 @@
 """`headrace` that moves nodes to segments after each write, however few they are: every command meets nodes on disk.
 
 All of it is what a server does when memory is short (the policy, threads, files, reading beside the event loop), but
-memory is what nodes take, `maxmemory` is a few hundred bytes, a segment may be as small as a node, the cache holds a
-node or two, and nothing is synced, because no test here cuts the power.
+memory is what nodes take, `maxmemory` is a few hundred bytes, a segment may be as small as a node, mostly dead ones are
+copied at once, the cache holds a node or two, and nothing is synced, because no test here cuts the power.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from headrace.cli.main import main
 from headrace.engine.effect_log import CallbackSubscriber
@@ -19,7 +19,7 @@ from headrace.storage.segments.segment_set import SegmentSet
 
 CACHE_BYTES = int(os.environ.get("HEADRACE_COLD_CACHE", "700"))
 
-for name, value in (("_WORTH_MOVING", 1), ("_LEAST_SEGMENT", 400), ("_LEAST_CACHE", CACHE_BYTES)):
+for name, value in (("_WORTH_MOVING", 1), ("_LEAST_SEGMENT", 400), ("_LEAST_CACHE", CACHE_BYTES), ("_COMPACTING_S", 0)):
     setattr(offloading, name, value)
 
 
@@ -48,9 +48,10 @@ class EagerOffloading(offloading.Offloading):
         self._is_called = False
         if not self._engine.loading:
             self.tick()
+            self.compact_due()
 
-    def _begin_settling(self, moves: list[offloading.Move], written: list[SegmentRun] | OSError) -> None:
-        super()._begin_settling(moves, written)
+    def _settle(self, moves: list[offloading.Move], written: list[SegmentRun] | OSError) -> Iterator[None]:
+        yield from super()._settle(moves, written)
         self._look_soon()
 
 
