@@ -5,7 +5,7 @@ from pyspark.sql import types as t
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.errors import BadOption
-from headrace.spark.options import LATEST, read_options, write_options
+from headrace.spark.options import read_options, write_options
 from headrace.spark.projection import default_schema
 from headrace.spark.writers import StreamsStreamWriter
 
@@ -59,7 +59,8 @@ def test_names_in_any_case_and_keys_with_commas() -> None:
     options = read_options({"KEYS": r"a, b\,c ,d\*", "startingid": '{"a": "5-1"}'}, streaming=True)
     assert options.keys == (b"a", b"b,c", rb"d\*")
     assert options.starting.of(b"a") == StreamID(5, 1)
-    assert options.starting.of(b"d") is LATEST
+    with pytest.raises(BadOption, match="option 'startingId' has no value for stream 'd'"):
+        options.starting.of(b"d")
     assert read_options({"keys": "a"}, streaming=False).starting.of(b"a") == MIN_ID
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from headrace.spark.errors import DataLost
+from headrace.spark.errors import BadOption, DataLost
 from headrace.spark.options import read_options
 from headrace.spark.stream_reader import StreamStreamReader
 from support.spark.frames import url_of
@@ -104,6 +104,21 @@ def test_where_a_query_begins(server: redis.Redis) -> None:
     assert Query(server, startingId="(2-0").batch() == [("s", "3-0"), ("s", "4-0")]
     assert Query(server, startingTimestamp="1970-01-01T00:00:00.004Z").batch() == [("s", "4-0")]
     assert Query(server, startingId='{"s": "3"}').batch() == [("s", "3-0"), ("s", "4-0")]
+
+
+def test_a_key_that_the_json_of_startingid_lacks_is_refused_and_not_latest(server: redis.Redis) -> None:
+    add(server, "1-0", "2-0")
+    later = add(server, "5-0", key="t")
+    lacks = r"^option 'startingId' has no value for stream 's': add one, or one for '\*', all others$"
+    with pytest.raises(BadOption, match=lacks):
+        Query(server, keys="*", startingId='{"t": "earliest"}').batch()
+    query = Query(server, keys="*", startingId='{"s": "(1-0", "*": "earliest"}')
+    assert sorted(query.batch()) == [("s", "2-0"), *later]
+    query = Query(server, keys="*", startingId='{"s": "latest", "t": "latest"}')
+    assert query.batch() == []
+    assert query.batch() == []
+    new = add(server, "1-0", key="new")
+    assert query.batch() == new, "a stream that appears later is read from its beginning"
 
 
 def test_trimming_what_was_read_is_no_loss(server: redis.Redis) -> None:

@@ -8,6 +8,11 @@
     report.report.report_streams     one HTML page about streams and their groups
 
     session.spark_session            a quiet SparkSession, where the caller has none
+    positions                        where an archive ends, as JSON for the option `startingId`
 
 Every function raises `errors.PipelineError`, or another HeadraceError, with one sentence.
 """
+
+from headrace.pipelines.archive_positions import positions
+
+__all__ = ["positions"]

@@ -3,7 +3,7 @@
 from headrace.core.stream_id import StreamID
 from headrace.pipelines.errors import PipelineError
 from headrace.spark.errors import BadOption
-from headrace.spark.options import Latest, read_options
+from headrace.spark.options import read_options
 
 
 def id_range(start: str | None, end: str | None) -> tuple[StreamID | None, StreamID | None]:
@@ -21,5 +21,5 @@ def id_range(start: str | None, end: str | None) -> tuple[StreamID | None, Strea
         except BadOption as refused:
             raise PipelineError(str(refused).replace(f"option {option!r}", f"the time {name!r}")) from None
         found = (options.starting if name == "from" else options.ending).everywhere
-        ids.append(None if isinstance(found, Latest) else found)
+        ids.append(found if isinstance(found, StreamID) else None)
     return ids[0], ids[1]

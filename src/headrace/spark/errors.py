@@ -54,5 +54,9 @@ class UnreadableFile(SparkSourceError, ValueError):
     """The option `path` names nothing that holds streams."""
 
 
+class UnreadableArchive(SparkSourceError):
+    """There is no archive where one was named, or its checkpoint is somewhere else."""
+
+
 class NoJava(SparkSourceError, RuntimeError):
     """There is no Java that Spark can run on."""

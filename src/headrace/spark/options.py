@@ -17,7 +17,7 @@ r"""The options of a source and of a sink: what they are called, what they may b
       endingId              latest, or an ID (batch only)           latest
       startingTimestamp     ISO 8601, or milliseconds since 1970
       endingTimestamp       the same: entries before it (batch only)
-                            all four also as JSON: {"key": value, "other": value}
+                            all four also as JSON: {"key": value, "other": value, "*": all others}
       minPartitions         at least so many tasks                  as many as there are entries for
       entriesPerPartition   at most about so many entries a task    1000000
       columns               of the default schema, commas between   all
@@ -98,6 +98,7 @@ _CALLED_ELSEWHERE: Final = {
     "stream.group.name": "group",
     "stream.read.batch.size": "maxEntriesPerTrigger",
 }
+_OTHERS: Final = "*"  # in JSON: every key that is not named
 # Spark hands these on to readers and writers.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 
@@ -118,14 +119,25 @@ Position = StreamID | Latest
 
 @dataclass(frozen=True)
 class PerKey:
-    """A position for every key, and others for some."""
+    """A position for every key, or, given as JSON, those of some keys and perhaps one for all others."""
 
-    everywhere: Position
+    everywhere: Position | None
     by_key: Mapping[bytes, Position]
+    option: str
 
     def of(self, key: bytes) -> Position:
-        """Return the position for a key."""
-        return self.by_key.get(key, self.everywhere)
+        """Return the position for a key; raises BadOption where the JSON has none."""
+        position = self.by_key.get(key, self.everywhere)
+        if position is None:
+            shown = key.decode(errors="backslashreplace")
+            raise BadOption(
+                self.option, None, f"has no value for stream {shown!r}: add one, or one for {_OTHERS!r}, all others"
+            )
+        return position
+
+    def of_new(self, key: bytes) -> Position:
+        """Return the position for a stream that appears later: its beginning, where the JSON has none."""
+        return MIN_ID if key not in self.by_key and self.everywhere is None else self.of(key)
 
 
 @dataclass(frozen=True)
@@ -292,11 +304,11 @@ class _Given:
         if by_id is not None and by_time is not None:
             raise BadOption(time_name, by_time, f"either {id_name} or {time_name}, not both")
         if by_id is not None:
-            return _per_key(id_name, by_id, default, read_id)
+            return _per_key(id_name, by_id, read_id)
         if by_time is not None:
             to_id = _starting_time if time_name.startswith("starting") else _ending_time
-            return _per_key(time_name, by_time, default, to_id)
-        return PerKey(default, {})
+            return _per_key(time_name, by_time, to_id)
+        return PerKey(default, {}, id_name)
 
 
 def _server_options(options: _Given) -> ServerOptions:
@@ -322,14 +334,16 @@ def _reads_from_replica(options: _Given) -> bool:
     return wanted == "replica"
 
 
-def _per_key(name: str, text: str, default: Position, read: Callable[[str, str], Position]) -> PerKey:
+def _per_key(name: str, text: str, read: Callable[[str, str], Position]) -> PerKey:
     if not text.lstrip().startswith("{"):
-        return PerKey(read(name, text.strip()), {})
+        return PerKey(read(name, text.strip()), {}, name)
     try:
         parsed = json.loads(text)
     except ValueError as error:
         raise BadOption(name, text, f"begins as JSON and is none ({error})") from None
-    return PerKey(default, {key.encode(): read(name, str(value)) for key, value in parsed.items()})
+    positions = {key: read(name, str(value)) for key, value in parsed.items()}
+    others = positions.pop(_OTHERS, None)
+    return PerKey(others, {key.encode(errors="surrogateescape"): each for key, each in positions.items()}, name)
 
 
 def _starting_id(name: str, text: str) -> Position:

@@ -227,8 +227,9 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _beginning(self, place: StreamKey, state: StreamState | None) -> Mark:
         """Return the position from which to read a stream that exists when the query begins."""
         server, key = self._connections.server(place[0]), place[1]
+        starting = self._options.starting.of(key)
         mark = self._first_mark(place, state)
-        if isinstance(self._options.starting.of(key), Latest) and state is not None:
+        if isinstance(starting, Latest) and state is not None:
             pinned = None if self._group is None else self._group.position(server, key)
             mark = Mark.after(state) if pinned is None else pinned.planned_with(state)
         if self._group is not None and state is not None:
@@ -237,7 +238,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first_mark(self, place: StreamKey, state: StreamState | None = None) -> Mark:
         """Return the position from which to read a stream that the query has not seen."""
-        starting = self._options.starting.of(place[1])
+        starting = self._options.starting.of_new(place[1])
         if isinstance(starting, Latest) or starting == MIN_ID:
             return Mark.before(state) if state is not None else Mark(MIN_ID)
         mark = Mark(starting.predecessor())

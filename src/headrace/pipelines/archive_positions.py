@@ -1,0 +1,28 @@
+"""Where an archive ends, for a query that goes on from there."""
+
+import json
+
+from headrace.pipelines.errors import NoArchive, PipelineError
+from headrace.spark.archive_log import ArchiveLog
+from headrace.spark.errors import UnreadableArchive
+
+
+def positions(path: str, checkpoint: str | None = None) -> str:
+    """Return the position behind the last archived entry of each stream, as JSON for the option `startingId`.
+
+    A stream that was deleted, when the archive saw it last, begins anew: `earliest`. `checkpoint` is that of the
+    archive, where it is not in the archive's own directory. No Spark is needed.
+    """
+    try:
+        marks = ArchiveLog(path, checkpoint).extent().marks
+    except UnreadableArchive as error:
+        raise NoArchive(str(error)) from None
+    found: dict[str, str] = {}
+    for (_, key), mark in sorted(marks.items()):
+        name = key.decode(errors="surrogateescape")
+        if name in found:
+            raise PipelineError(
+                f"the archive {path!r} has the stream {name!r} of several servers, and one position cannot be both"
+            )
+        found[name] = "earliest" if mark.gone else f"({mark.id}"
+    return json.dumps(found)
