@@ -72,7 +72,7 @@ SANITIZER_OPTIONS = \
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
 # What reports to the terminal when the process ends needs -s; faulthandler would answer a crash before AddressSanitizer.
-WATCHED := core columns formats protocol engine commands storage embedded
+WATCHED := core columns formats protocol engine commands storage embedded api
 
 test-asan: $(ASAN)/compiled  ## of the tests, those of the inner parts, with every memory access and leak of compiled code watched
 	$(SANITIZER_OPTIONS) PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(ASAN)) HEADRACE_BRIEF=1 \

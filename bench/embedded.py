@@ -26,7 +26,7 @@ import headrace
 from bench.harness import fresh
 from bench.run import Run
 from bench.servers import ALONE
-from headrace.embedded.database import Database
+from headrace.api.database import Database
 from headrace.measuring.rounds import alternated
 from headrace.measuring.samples import Finding
 from headrace.measuring.targets import HEADRACE, IN_MEMORY, private_redis, redis_command

@@ -1,5 +1,6 @@
 """Urls that name Sentinels: what they may be, and one sentence for each that is wrong."""
 
+import asyncio
 import shutil
 import subprocess
 from contextlib import suppress
@@ -9,6 +10,7 @@ import pytest
 import redis
 from redis.sentinel import SentinelConnectionPool
 
+import headrace
 from headrace.clients.sentinel import make_client
 from headrace.clients.urls import is_sentinel, shown, split_urls
 from support.certificates import issue
@@ -140,6 +142,9 @@ def test_sentinels_and_servers_that_speak_tls(tmp_path: Path) -> None:
                 await_that(lambda: answers(client))
                 client.xadd("s", {"n": 1})
                 assert client.xlen("s") == 1
+            with headrace.connect(url) as db:
+                assert len(db.stream("s")) == 1
+                assert asyncio.run(db.stream("s").alen()) == 1
         finally:
             sentinel.kill()
             sentinel.wait()

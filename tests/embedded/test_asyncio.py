@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.embedded.database import Database
-from headrace.embedded.errors import DatabaseClosed
+from headrace.api.database import Database
+from headrace.api.errors import DatabaseClosed
 
 
 @pytest.fixture(params=["in memory", "on disk"])

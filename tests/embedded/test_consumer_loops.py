@@ -20,9 +20,10 @@ import pytest
 import redis
 
 import headrace
-from headrace.embedded.database import Database
-from headrace.embedded.errors import DatabaseClosed, Refused
-from headrace.embedded.message import Message
+from headrace.api.database import Database
+from headrace.api.errors import DatabaseClosed, Refused
+from headrace.api.message import Message
+from support.own_host import host_of
 from support.patience import PATIENCE_S, await_that
 
 
@@ -298,7 +299,7 @@ def test_rows_before_one_that_is_refused_are_on_disk_and_no_connection_is_left(t
     with headrace.open(tmp_path) as db:
         stream = db.stream("s")
         stream.add(n=0)
-        connections = len(db._client.host.connections)
+        connections = len(host_of(db).connections)
 
         def rows() -> Iterator[dict[str, Any]]:
             yield from ({"n": n} for n in range(1000))
@@ -312,7 +313,7 @@ def test_rows_before_one_that_is_refused_are_on_disk_and_no_connection_is_left(t
             with pytest.raises(LookupError):
                 asyncio.run(stream.aadd_many(rows()))
         assert len(stream) == 60_001
-        assert len(db._client.host.connections) <= connections + 1
+        assert len(host_of(db).connections) <= connections + 1
 
 
 # --- the same with redis-py ------------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import headrace
+from headrace.api.database import Database
+from headrace.api.errors import CannotOpen, DatabaseClosed, Refused
 from headrace.core.stream_id import StreamID
-from headrace.embedded.database import Database
-from headrace.embedded.errors import CannotOpen, DatabaseClosed, Refused
 from headrace.storage.errors import DirectoryInUse, StorageError
 from support.campaign import BRIEF, LONG
+from support.own_host import host_of
 from support.patience import PATIENCE_S
 from support.server_process import ServerProcess, run_to_its_end
 
@@ -130,12 +131,12 @@ def test_threads_that_add_at_the_same_time_share_syncs(tmp_path: Path) -> None:
 
         before = db.redis().info("persistence")["aof_current_size"]
         threads = [threading.Thread(target=add, args=[name]) for name in range(16)]
-        syncs = db._client.host.journal.syncs
+        syncs = host_of(db).journal.syncs
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        syncs = db._client.host.journal.syncs - syncs
+        syncs = host_of(db).journal.syncs - syncs
         assert db.redis().info("persistence")["aof_current_size"] > before
     if not BRIEF:  # where a sanitizer watches, to add takes as long as to sync
         assert syncs < 1600 / 2, f"{syncs} syncs for 1,600 messages"
@@ -468,7 +469,7 @@ def test_readers_that_wait_are_told_when_a_command_was_interrupted(tmp_path: Pat
     while db.redis().info("clients")["blocked_clients"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    db._client.host.soon(interrupt)
+    host_of(db).soon(interrupt)
     with pytest.raises(Interrupted):
         db.execute("PING")
     thread.join(60)

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 import headrace
+from headrace.api.group import Group
+from headrace.api.stream import Stream
 from headrace.core.stream_id import StreamID
-from headrace.embedded.group import Group
-from headrace.embedded.stream import Stream
 
 
 @pytest.fixture

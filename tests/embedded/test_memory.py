@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.embedded.database import Database
-from headrace.embedded.errors import CannotOpen
+from headrace.api.database import Database
+from headrace.api.errors import CannotOpen
 from support.patience import await_that
 
 ENTRIES = 12_000  # of some 1 KB

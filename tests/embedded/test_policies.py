@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.embedded.database import Database
-from headrace.embedded.errors import Refused
+from headrace.api.database import Database
+from headrace.api.errors import Refused
 from support.patience import await_that
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.embedded.errors import Refused
+from headrace.api.errors import Refused
 from support.patience import await_that
 
 

@@ -12,8 +12,8 @@ import pytest
 import redis
 
 import headrace
-from headrace.embedded.database import Database
-from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
+from headrace.api.database import Database
+from headrace.api.errors import DatabaseBusy, DatabaseClosed
 from support.patience import PATIENCE_S
 
 

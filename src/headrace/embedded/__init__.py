@@ -1,1 +1,1 @@
-"""The engine inside a Python process: streams that feel like Python, and redis-py clients without a socket."""
+"""The engine inside a Python process, for `headrace.api` and for redis-py clients without a socket."""

@@ -31,7 +31,7 @@ from headrace.engine.blocking.waking cimport serve_waiting
 
 from headrace.commands.streams.appending import TOO_LARGE, new_stream
 from headrace.core.errors import EntryTooLarge
-from headrace.embedded.errors import Refused
+from headrace.api.errors import Refused
 from headrace.engine.errors import CommandError
 from headrace.engine.blocking.pausing import must_wait
 

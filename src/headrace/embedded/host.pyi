@@ -2,7 +2,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import final
 
-from headrace.embedded.errors import DatabaseClosed
+from headrace.api.errors import DatabaseClosed
 from headrace.embedded.local_connection import LocalConnection
 from headrace.engine.engine import Engine
 from headrace.session.session import Limits

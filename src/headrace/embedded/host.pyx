@@ -27,7 +27,7 @@ from cpython.pythread cimport (
 
 from headrace.engine.blocking.waking cimport run_due
 
-from headrace.embedded.errors import DatabaseBusy, DatabaseClosed
+from headrace.api.errors import DatabaseBusy, DatabaseClosed
 
 
 @cython.final

@@ -8,29 +8,59 @@ hour. A connection is used again when every request has its reply. Where a wait 
 task), the connection ends, and what may still be replied goes nowhere.
 """
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from headrace.api.errors import Refused
+from headrace.api.runner import Request, add_request
 from headrace.core.stream_id import StreamID
 from headrace.embedded.appending import Appender
-from headrace.embedded.errors import Refused
 from headrace.embedded.host import Host
 from headrace.embedded.local_connection import LocalConnection
 
-_IN_ONE_RUN: Final = 1000  # rows that are added without letting another thread in between
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
 
-Request = list[bytes]
+_IN_ONE_RUN: Final = 1000  # rows that are added without letting another thread in between
 
 
 class LocalClient:
-    """What streams, groups and consumers use of a host."""
+    """What runs the commands of streams, groups and consumers with a host: a `CommandRunner`."""
 
-    def __init__(self, host: Host) -> None:
+    longest_wait: float | None = None
+
+    def __init__(self, host: Host, place: str, close: Callable[[], None]) -> None:
         self.host = host
+        self.place = place
+        self.close = close
         self._appender = Appender(host, LocalConnection(host))
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or this process was forked from the one that has it open."""
+        return self.host.state != 0
+
+    async def aclose(self) -> None:
+        """Close it from a coroutine; the others wait meanwhile, because the data comes to disk."""
+        self.close()
+
+    def redis(self, options: dict[str, Any]) -> Redis:
+        """Make a redis-py client whose server is the engine of this process."""
+        from headrace.embedded.redis_client import make_client  # noqa: PLC0415 — redis-py is only needed here
+
+        return make_client(self.host, options)
+
+    def aredis(self, options: dict[str, Any]) -> AsyncRedis:
+        """Make one for asyncio."""
+        from headrace.embedded.redis_asyncio import make_client  # noqa: PLC0415 — redis-py is only needed here
+
+        return make_client(self.host, options)
 
     # --- commands --------------------------------------------------------------------------------------------------
 
@@ -98,7 +128,7 @@ class LocalClient:
         """Add a row of names and values."""
         added = self._appender.add(key, row, self._connection)
         if added is None:
-            return StreamID.parse(self.call(*_request(key, row)))
+            return StreamID.parse(self.call(*add_request(key, row)))
         id, ticket = added
         if ticket is not None:
             self._await(ticket)
@@ -108,7 +138,7 @@ class LocalClient:
         """Do the same in a coroutine."""
         added = self._appender.add(key, row, self._connection)
         if added is None:
-            return StreamID.parse(await self.acall(*_request(key, row)))
+            return StreamID.parse(await self.acall(*add_request(key, row)))
         id, ticket = added
         if ticket is not None:
             await self._aawait(ticket)
@@ -128,7 +158,7 @@ class LocalClient:
                     self._await(before)
                 if added is None:
                     for row in run:
-                        self.call(*_request(key, row))
+                        self.call(*add_request(key, row))
                 count += len(run)
         finally:
             if ticket is not None:
@@ -146,7 +176,7 @@ class LocalClient:
                     await self._aawait(before)
                 if added is None:
                     for row in run:
-                        await self.acall(*_request(key, row))
+                        await self.acall(*add_request(key, row))
                 count += len(run)
                 await asyncio.sleep(0)
         except GeneratorExit:  # the event loop is gone: no coroutine can wait any more
@@ -209,21 +239,3 @@ def _runs(rows: Iterable[Mapping[Any, Any]]) -> Iterator[list[dict[Any, Any]]]:
     source = iter(rows)
     while run := list(islice(source, _IN_ONE_RUN)):
         yield [row if type(row) is dict else dict(row) for row in run]
-
-
-def _request(key: bytes, row: Mapping[Any, Any]) -> Request:
-    return [b"XADD", key, b"*", *(text for pair in row.items() for text in map(text_of, pair))]
-
-
-def text_of(value: object) -> bytes:
-    """Write a name or a value as it is stored."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return (int.__repr__(value) if isinstance(value, int) else float.__repr__(value)).encode()
-    raise TypeError(
-        f"{value!r} is a {type(value).__name__}, which is none of str, bytes, int and float: say how it is to be "
-        "written (json.dumps writes most things)"
-    )

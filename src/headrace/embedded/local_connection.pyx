@@ -14,7 +14,7 @@ requests takes replies until there is one for each.
 cimport cython
 from libc.stdint cimport uint64_t
 
-from headrace.embedded.reply_reader cimport read_replies
+from headrace.protocol.reply_reader cimport read_replies
 from headrace.engine.client cimport Client
 from headrace.protocol.reply cimport ReplyWriter
 from headrace.session.wire cimport Reason

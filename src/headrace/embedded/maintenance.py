@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from headrace.embedded.errors import DatabaseClosed
+from headrace.api.errors import DatabaseClosed
 from headrace.embedded.host import Host
 from headrace.engine.process import resident_bytes, return_free_memory
 

@@ -14,9 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.api.database import Database
+from headrace.api.errors import CannotOpen
+from headrace.clients.urls import SCHEMES, shown
 from headrace.commands.all import make_engine
-from headrace.embedded.database import Database
-from headrace.embedded.errors import CannotOpen
 from headrace.embedded.host import Host
 from headrace.embedded.interrupts import postpone_interrupts, restore_interrupts
 from headrace.embedded.local_client import LocalClient
@@ -46,6 +47,8 @@ _open_hosts: dict[Host, Callable[[], None]] = {}  # and how to close each
 
 def open_database(path: str | os.PathLike[str] | None, settings: dict[str, object]) -> Database:
     """Do what `headrace.open` says."""
+    if isinstance(path, str) and path.startswith(SCHEMES):
+        raise CannotOpen(f"{shown(path)!r} is a server: headrace.connect({shown(path)!r}) connects to it.")
     config = _configured(settings, in_memory=path is None)
     if path is None:
         host = Host(make_engine(config), Journal(Disk(), background=False), None)
@@ -66,7 +69,8 @@ def open_database(path: str | os.PathLike[str] | None, settings: dict[str, objec
 
     _open_hosts[host] = close
     postpone_interrupts(_open_hosts)
-    return Database(LocalClient(host), None if path is None else host.store.directory.path, close)  # type: ignore[union-attr]
+    place = None if host.store is None else host.store.directory.path
+    return Database(LocalClient(host, "in memory" if place is None else str(place), close), path=place)
 
 
 def _open_directory(path: Path, config: Config) -> Host:

@@ -1,4 +1,4 @@
-"""What a client can get wrong before there is a command to refuse."""
+"""What goes wrong on the wire: bytes that are no request, and replies that refuse one."""
 
 from headrace.core.errors import HeadraceError
 
@@ -17,6 +17,14 @@ class ProtocolError(HeadraceError):
     def line(self) -> bytes:
         """The reply to send before the connection is closed."""
         return b"-" + self.text.translate(ON_ONE_LINE) + b"\r\n"
+
+
+class Refused(HeadraceError):
+    """The database refused a command; `code` is the first word of its answer, such as WRONGTYPE."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = text.split(" ", 1)[0]
 
 
 ON_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")

@@ -15,7 +15,7 @@ import uuid
 from contextlib import suppress
 
 import headrace
-from headrace.embedded.errors import DatabaseClosed
+from headrace.api.errors import DatabaseClosed
 
 stopping = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())

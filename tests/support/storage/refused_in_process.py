@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import headrace
+from headrace.api.database import Database
 from headrace.core.errors import HeadraceError
-from headrace.embedded.database import Database
 from support.storage.faulty_disk import Controls
 from support.storage.refused_program import Program
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from headrace.embedded.ids import as_milliseconds, milliseconds
+from headrace.api.ids import as_milliseconds, milliseconds
 
 Delay: TypeAlias = str | float | timedelta  # "5m", seconds, or a timedelta
 Moment: TypeAlias = datetime | int  # an int is Unix milliseconds

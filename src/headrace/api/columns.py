@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from headrace.embedded.errors import MissingLibrary
-from headrace.embedded.message import Message
+from headrace.api.errors import MissingLibrary
+from headrace.api.message import Message
 
 
 def to_arrow(messages: Iterable[Message], types: Mapping[str, Any]) -> Any:

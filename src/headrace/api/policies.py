@@ -12,8 +12,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from headrace.embedded.ids import as_milliseconds
-from headrace.embedded.local_client import Request, text_of
+from headrace.api.ids import as_milliseconds
+from headrace.api.runner import Plan, Request, text_of
 
 Duration = str | float | timedelta
 Size = str | int
@@ -38,13 +38,19 @@ def stream_words(
         words += [b"MAXAGE", duration_text(maxage)]
     if maxbytes is not None:
         words += [b"MAXBYTES", text_of(maxbytes)]
-    if refs is not None:
-        if refs.lower() not in _REFERENCES:
-            raise ValueError(f"refs is one of {', '.join(_REFERENCES)}, not {refs!r}")
-        words.append(refs.encode())
+    words += reference_words(refs, "refs")
     if drop_acked:
         words += [b"DROP", b"ACKED"]
     return words
+
+
+def reference_words(policy: str | None, name: str = "policy") -> Request:
+    """Write what a limit may remove; nothing where nothing is said."""
+    if policy is None:
+        return []
+    if policy.lower() not in _REFERENCES:
+        raise ValueError(f"{name} is one of {', '.join(_REFERENCES)}, not {policy!r}")
+    return [policy.upper().encode()]
 
 
 def group_words(
@@ -82,3 +88,10 @@ def read_policy(reply: Any) -> Policy | None:
         name.decode().replace("-", "_"): value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
         for name, value in reply.items()
     }
+
+
+def set_policy(target: Request, words: Request) -> Plan[Policy | None]:
+    """Set the rule of a stream or a group, where there are words for it, and get it."""
+    if words:
+        yield [b"HEADRACE", b"POLICY", b"SET", *target, *words]
+    return read_policy((yield [b"HEADRACE", b"POLICY", b"GET", *target]))

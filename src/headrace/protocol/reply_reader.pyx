@@ -1,18 +1,18 @@
 # cython: nonecheck=True
 """A reply in RESP3 as Python values, for commands that this process sends itself.
 
-    $ bytes    + bytes    : int    , float    # bool    _ None    * ~ list    % dict    - raised as Refused
+    $ bytes    + bytes    : int    , float    # bool    _ None    * ~ list    % dict    - ! Refused, as a value
 
-The engine wrote the reply a moment ago, so that it is complete and well-formed.
+Whoever calls this has the complete reply: the engine wrote it a moment ago, or `ReplyParser` has seen its end.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
-from headrace.embedded.errors import Refused
+from headrace.protocol.errors import Refused
 
 
-cdef inline int64_t read_number(const char **place) noexcept:
+cdef int64_t read_number(const char **place) noexcept:
     """The integer up to the end of the line; the place is behind the line then."""
     cdef const char *p = place[0]
     cdef bint negative = p[0] == c"-"
@@ -42,13 +42,19 @@ cdef object read_value(const char **place):
     cdef bytes text
     cdef list items
     place[0] += 1
-    if kind == c"$" or kind == c"=":
+    if kind == c"$" or kind == c"=" or kind == c"!":
         size = read_number(place)
+        if size < 0:
+            return None
         text = PyBytes_FromStringAndSize(place[0], size)
         place[0] += size + 2
+        if kind == c"!":
+            return Refused(text.decode("utf-8", "surrogateescape"))
         return text[4:] if kind == c"=" else text
     if kind == c"*" or kind == c"~" or kind == c">":
         size = read_number(place)
+        if size < 0:
+            return None
         items = [None] * size
         for i in range(size):
             items[i] = read_value(place)

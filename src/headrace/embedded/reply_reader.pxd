@@ -1,1 +1,0 @@
-cdef list read_replies(list chunks)

@@ -1,0 +1,1 @@
+"""Databases on a server: connections of our own, which speak RESP3, reconnect, and follow a failover."""
