@@ -162,19 +162,45 @@ def test_a_cache_that_may_wait_reads_nothing_and_says_what_is_missing() -> None:
     assert runs[0].blocks_read == reads + 1
 
 
-def test_what_lies_behind_a_miss_is_read_with_it_whatever_the_sizes_are() -> None:
+def large_nodes() -> tuple[Stream, ColdCache, MemoryRun]:
+    """Make four nodes, some larger than blocks, of which three are cold."""
     stream = Stream(NodeLimits(1 << 20, 3))
     for number, size in enumerate((10, 400_000, 10, 200_000, 3, 90_000, 131_072, 1, 1, 1), 1):
         stream.append((b"f", b"x" * size), b"%d-1" % number)
     cache = ColdCache(LARGE)
     run = offload(stream, cache, LARGE)
     assert run is not None
+    return stream, cache, run
+
+
+def test_who_reads_on_finds_what_lies_behind_a_miss_in_memory() -> None:
+    stream, cache, run = large_nodes()
     for node in range(run.nodes):
         cache.forget(run)
+        if node:
+            cache.admit(fetch(run, node - 1))
         cache.admit(fetch(run, node, LARGE))
         reads = run.blocks_read
         assert len(list(stream.range(StreamID(3 * node + 1, 0)))) == 10 - 3 * node
         assert run.blocks_read == reads
+
+
+def test_who_reads_backwards_finds_what_lies_before_a_miss_in_memory() -> None:
+    stream, cache, run = large_nodes()
+    cache.forget(run)
+    cache.admit(fetch(run, run.nodes - 1))
+    cache.admit(fetch(run, run.nodes - 2, LARGE))
+    reads = run.blocks_read
+    assert len(list(stream.range(reverse=True))) == 10
+    assert run.blocks_read == reads
+
+
+def test_who_reads_anywhere_reads_one_block() -> None:
+    _, cache, run = large_nodes()
+    cache.forget(run)
+    reads = run.blocks_read
+    cache.admit(fetch(run, 1, LARGE))
+    assert run.blocks_read == reads + 1
 
 
 def test_the_cache_forgets_what_was_used_longest_ago() -> None:

@@ -107,7 +107,7 @@ cdef class ColdRun:
     cdef Loaded get_block(self, uint32_t number):
         cdef Loaded index = self.get_index()
         cdef const ColdNode *records = records_of(index)
-        cdef int64_t place = (records[number].offset - records[0].offset) // BLOCK_BYTES
+        cdef int64_t place = place_of(records, number)
         cdef Loaded block = self.blocks[place]
         if block is not None:
             self.cache.touch(block)
@@ -136,12 +136,17 @@ cdef class ColdRun:
         return begin
 
 
+cdef inline int64_t place_of(const ColdNode *records, uint32_t number) noexcept nogil:
+    """The block in which a node begins."""
+    return (records[number].offset - records[0].offset) // BLOCK_BYTES
+
+
 cdef uint32_t block_begin(const ColdNode *records, uint32_t nodes, int64_t place) noexcept nogil:
     """The first node that begins in a block or behind it: block n holds the nodes that begin in its 128 KB."""
     cdef uint32_t low = 0, high = nodes, middle
     while low < high:
         middle = low + (high - low) // 2
-        if <int64_t>((records[middle].offset - records[0].offset) // BLOCK_BYTES) < place:
+        if place_of(records, middle) < place:
             low = middle + 1
         else:
             high = middle
@@ -163,30 +168,42 @@ cdef Loaded read_one(ColdRun run, Loaded index, int64_t place):
 
 
 def fetch(run: ColdRun, node: int, ahead: int = 0) -> list[Loaded]:
-    """Read what a ColdMiss misses, and of the run so many bytes behind it; in any thread, whatever the cache has.
+    """Read what a ColdMiss misses; in any thread, whatever the cache has.
 
-    What cannot be read behind the node itself is left out.
+    Where the block before it is in memory, or the one behind it, somebody reads on in that direction, and so many bytes
+    more are read; a run is entered at its first block. What cannot be read of these is left out.
     """
     cdef Loaded index = run.index
     cdef list found = []
     cdef const ColdNode *records
-    cdef int64_t place, last
+    cdef int64_t place, left, blocks = len(run.blocks), step
+    cdef uint32_t begin, end
     if index is None:
         index = make_loaded(run, INDEX, 0, run.read_index())
         found.append(index)
     if node < 0:
         return found
     records = records_of(index)
-    place = (records[<uint32_t>node].offset - records[0].offset) // BLOCK_BYTES
-    last = min(place + ahead // BLOCK_BYTES, <int64_t>len(run.blocks) - 1)
+    place = place_of(records, node)
     found.append(read_one(run, index, place))
-    while place < last:
-        place += 1
+    begin = block_begin(records, run.nodes, place)
+    end = block_begin(records, run.nodes, place + 1)
+    if begin == 0 or run.blocks[place_of(records, begin - 1)] is not None:
+        step = 1
+    elif end < run.nodes and run.blocks[place_of(records, end)] is not None:
+        step = -1
+    else:
+        return found
+    left = ahead // BLOCK_BYTES
+    place += step
+    while left > 0 and 0 <= place < blocks:
         if run.blocks[place] is None and has_nodes(records, run.nodes, place):
             try:
                 found.append(read_one(run, index, place))
             except ColdReadError:
                 break
+        place += step
+        left -= 1
     return found
 
 
