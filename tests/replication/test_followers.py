@@ -106,8 +106,11 @@ def test_random_histories_of_a_headrace_that_follows(tmp_path: Path, seed: int) 
         writer.close()
 
 
-@pytest.mark.parametrize("more", [True, False])
-def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, *, more: bool) -> None:
+LARGER_THAN_MEMORY_KEEPS = 3 << 20
+
+
+@pytest.mark.parametrize("more", [0, 1, LARGER_THAN_MEMORY_KEEPS])
+def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, more: int) -> None:
     with pair(tmp_path) as (_, leader, replica, follower):
         leader.xadd("s", {"a": "1"})
         await_same(follower, leader)
@@ -119,7 +122,7 @@ def test_a_follower_that_was_away_continues_from_the_disk(tmp_path: Path, *, mor
         leader.bgrewriteaof()
         await_that(lambda: leader.info("persistence")["aof_rewrite_in_progress"] == 0)
         if more:
-            leader.xadd("s", {"a": "2"})
+            leader.xadd("s", {"a": "2" * more})
         replica.restart()
         await_same(follower, leader)
         assert stats(leader) == (1, 1)
@@ -218,6 +221,22 @@ def test_a_follower_that_reads_nothing_takes_no_memory(tmp_path: Path) -> None:
         replica.process.send_signal(signal.SIGCONT)
         await_same(follower, leader)
         assert stats(leader)[0] == 1
+
+
+def test_a_follower_for_which_nothing_is_kept_comes_back_for_a_snapshot(tmp_path: Path) -> None:
+    """Closing its connection asked once more for what is not kept, and so on, without an end."""
+    with pair(tmp_path) as (_, leader, replica, follower):
+        leader.xadd("s", {"a": "1"})
+        await_same(follower, leader)
+        replica.process.send_signal(signal.SIGSTOP)
+        for _ in range(3):
+            for _ in range(8):
+                leader.set("k", b"v" * (1 << 20))
+            leader.bgrewriteaof()
+            await_that(lambda: leader.info("persistence")["aof_rewrite_in_progress"] == 0)
+        replica.process.send_signal(signal.SIGCONT)
+        await_same(follower, leader)
+        assert stats(leader)[0] == 2
 
 
 def test_a_follower_that_has_left_does_not_count(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from headrace.formats.aof import AofReader
 from headrace.storage.append_files import AppendFiles
 
-_BEGINNING: Final = 1 << 12  # bytes in which an increment says where it begins
+_BEGINNING: Final = 1 << 12  # bytes: a command of an increment that begins behind these comes too late to say where
 
 
 class NotKept(Exception):
@@ -56,12 +56,13 @@ class FileBacklog:
         return self._begins[path]
 
     def has_effects(self, path: Path) -> bool:
-        """Whether something was written to a file."""
-        return AofReader(self.disk.read(path)).data_size > 0
+        """Whether a file has a command; a group that is just being written counts when all of it is there."""
+        return AofReader(self.disk.read(path)).next() is not None
 
     def _read_begin(self, path: Path) -> int | None:
-        reader = AofReader(self.disk.read(path)[:_BEGINNING])
-        while not reader.places and reader.next() is not None:
+        """Read what a file begins with; its first group may be much larger, and is looked at only as a whole."""
+        reader = AofReader(self.disk.read(path))
+        while not reader.places and reader.position < _BEGINNING and reader.next() is not None:
             pass
         return reader.places[0][1] if reader.places else None
 
@@ -116,7 +117,7 @@ class FileBacklogReader:
         for path in paths[paths.index(present) + 1 :]:
             begin = self._backlog.begin_of(path)
             if begin is not None:
-                if begin != self.offset:
+                if begin > self.offset:
                     raise NotKept
                 self._enter(path, begin)
                 return True

@@ -311,6 +311,8 @@ cdef class Session:
         """Send the next piece of the source, unless the one before, or a reply, still waits to be sent."""
         if self.file is None or self.held or self.congested or self.client.reply.written() or self.wire.is_closed():
             return
+        if self.broken:                 # a source may be what ends the session: it is not asked again
+            return
         source = self.file
         try:
             piece = source.read(FILE_PIECE)
