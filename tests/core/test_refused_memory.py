@@ -140,7 +140,15 @@ OPERATIONS: dict[str, tuple[Callable[[], Stream], Callable[[Stream], object]]] =
 }
 
 # Those that need no memory, or only where a block happens to be full.
-MAY_NEED_NONE = {"release", "delete", "delete the last of a node", "trim whole nodes", "trim with references"}
+MAY_NEED_NONE = {
+    "release",
+    "delete",
+    "delete the last of a node",
+    "delete with regard to groups",
+    "set the ID and the counters",
+    "trim whole nodes",
+    "trim with references",
+}
 
 
 def released(stream: Stream, *ids: str) -> Stream:

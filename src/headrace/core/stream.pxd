@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from headrace.core.entry_log cimport EntryCursor, EntryLog
 from headrace.core.group cimport Group
 from headrace.core.memory cimport Span, byte_t
+from headrace.core.node cimport NodeCursor
 from headrace.core.node_store cimport NodeWalk
 from headrace.core.rax_map cimport RaxMap
 from headrace.core.stream_id cimport ID
@@ -54,12 +55,14 @@ cdef class TrimRecord:
 cdef class Stream:
     cdef EntryLog log
     cdef RaxMap groups
+    cdef list listed_groups             # in the order of their names; None: to be listed
     cdef public object producers
     cdef public int64_t accessed_s      # the second in which its key was last looked at; the engine's note
 
     cdef ID resolve_id(self, object request, uint64_t now_ms) except *
     cdef EntryCursor cursor(self, object start, object end, bint reverse)
     cdef References references(self)
+    cdef list known_groups(self)
     cdef Group find_group(self, bytes name)
     cdef Fate remove(self, ID id, Policy policy, References references) except? MISSING
     cdef Fate acknowledge_and_remove(self, Group group, ID id, Policy policy, References references) except? MISSING
@@ -67,6 +70,10 @@ cdef class Stream:
     cdef uint64_t trim(self, const TrimGoal *goal, ID *reached, TrimRecord record=*) except? 0
     cdef bint is_trimmed(self, const TrimGoal *goal) noexcept
     cdef bint may_go(self, NodeWalk part, const TrimGoal *goal, References references, uint64_t removed) noexcept
+    cdef bint trim_first_node(self, const TrimGoal *goal, References references, ID *end,
+                              uint64_t *removed) except -1
+    cdef uint64_t mark_entries(self, NodeCursor *cursor, const TrimGoal *goal, References references, ID *end,
+                               TrimRecord record) except? 0
     cdef uint64_t trim_front(self, const TrimGoal *goal, References references, ID *end) except? 0
     cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end,
                             TrimRecord record) except? 0

@@ -18,8 +18,8 @@ from libc.string cimport memset
 
 from headrace.core.entry_log cimport EntryCursor, NodeLimits, fields_of, open_cursor
 from headrace.core.memory cimport allocate, release
-from headrace.core.node cimport ENTRY_DELETED, NodeCursor, next_entry
-from headrace.core.node_store cimport walk_nodes
+from headrace.core.node cimport ENTRY_DELETED, live_count, next_entry, open_node
+from headrace.core.node_store cimport last_of_node, walk_nodes
 from headrace.core.pending cimport NO_SLOT, Place
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, NewID, StreamID, generate_id, generate_seq, is_zero, less,
@@ -315,7 +315,13 @@ cdef class Stream:
 
     def group_list(self) -> list[Group]:
         """List the groups in the order of their names."""
-        return [group for _, group in self.groups.items()]
+        return list(self.known_groups())
+
+    cdef list known_groups(self):
+        """The same list each time, until there are other groups; nobody may change it."""
+        if self.listed_groups is None:
+            self.listed_groups = [group for _, group in self.groups.items()]
+        return self.listed_groups
 
     def create_group(self, name: bytes, id: StreamID | str | bytes = b"0", position: int | None = None) -> Group:
         """Add a group that has been given everything up to an ID; `position` is that ID as a count, where known."""
@@ -323,6 +329,7 @@ cdef class Stream:
         group.set_id(id, position)
         if not self.groups.try_insert(name, group):
             raise GroupExists(f"the stream already has a group {name!r}")
+        self.listed_groups = None
         return group
 
     def destroy_group(self, name: bytes) -> bool:
@@ -330,12 +337,13 @@ cdef class Stream:
         if self.find_group(name) is None:
             return False
         self.groups.remove(name)
+        self.listed_groups = None
         return True
 
     cdef References references(self):
         cdef References references = References.__new__(References)
         cdef Group group
-        references.groups = self.group_list()
+        references.groups = self.known_groups()
         references.slowest = max_id()
         for group in references.groups:
             if less(group.last_id, references.slowest):
@@ -436,6 +444,11 @@ cdef class Stream:
             if reached != NULL:
                 reached[0] = end
             return 0
+        if record is None and not goal.approximate and not goal.limit and (goal.policy != ACKED or goal.front_only):
+            if self.trim_first_node(goal, references, &end, &removed):
+                if reached != NULL:
+                    reached[0] = end
+                return removed
         if record is None and log.item_count() > MANY_NODES and (
             not goal.by_length or log.length - goal.length > MANY_NODES
         ):
@@ -553,12 +566,43 @@ cdef class Stream:
 
         `end` receives the ID up to which it has looked at them.
         """
+        cdef NodeCursor cursor
+        self.log.open_to_change(walk, &cursor)
+        return self.mark_entries(&cursor, goal, references, end, record)
+
+    cdef bint trim_first_node(self, const TrimGoal *goal, References references, ID *end,
+                              uint64_t *removed) except -1:
+        """Trim where that ends within the first node, as it does when each append takes one; False: it does not.
+
+        Nothing that went before is passed over again.
+        """
+        cdef EntryLog log = self.log
+        cdef NodeCursor cursor
+        cdef byte_t *lp
+        cdef size_t at
+        if not log.open_front_to_change(&cursor):
+            return False
+        if goal.by_length:
+            if log.length - goal.length >= <uint64_t>live_count(cursor.lp):
+                return False
+        elif less(last_of_node(cursor.lp, cursor.master), goal.min_id):
+            return False
+        at = cursor.beyond - cursor.lp
+        lp = log.make_room_for_counters(cursor.master, cursor.lp)
+        open_node(&cursor, lp, cursor.master)
+        cursor.beyond = lp + at
+        removed[0] = self.mark_entries(&cursor, goal, references, end, None)
+        if removed[0]:
+            log.find_first_behind(&cursor)
+        return True
+
+    cdef uint64_t mark_entries(self, NodeCursor *cursor, const TrimGoal *goal, References references, ID *end,
+                               TrimRecord record) except? 0:
+        """Mark deleted the entries of the cursor's node, from where it stands, that the goal and the policy let go."""
         cdef EntryLog log = self.log
         cdef uint64_t marked = 0
-        cdef NodeCursor cursor
-        log.open_to_change(walk, &cursor)
         try:
-            while next_entry(&cursor):
+            while next_entry(cursor):
                 end[0] = cursor.id
                 if log.length - marked <= goal.length if goal.by_length else not less(cursor.id, goal.min_id):
                     break
@@ -574,7 +618,7 @@ cdef class Stream:
                 cursor.entry[0] |= ENTRY_DELETED
                 marked += 1
         finally:
-            log.settle_deletions(&cursor, marked)       # also where there is no memory to note an entry
+            log.settle_deletions(cursor, marked)       # also where there is no memory to note an entry
         return marked
 
     # --- whole streams -----------------------------------------------------------------------------------------
