@@ -14,5 +14,5 @@ cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID ki
 cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t fields) except -1
 
 # End a command that has appended: settings that a new stream was made with become an effect, what a rule of the stream
-# does not let it keep goes, and readers wake.
-cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new) except -1
+# does not let it keep goes (`trimmed`: it has gone), and readers wake.
+cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new, bint trimmed=*) except -1

@@ -115,9 +115,9 @@ cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t field
     return call.emit(effect)
 
 
-cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new) except -1:
+cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new, bint trimmed=False) except -1:
     if is_new:
         emit_settings(call, key, stream)
-    if call.engine.ruled and not call.engine.applying:
+    if call.engine.ruled and not trimmed and not call.engine.applying:
         keep_limits(call, key, stream)
     return call.engine.keyspace.signal(call.db, key)

@@ -179,4 +179,5 @@ def xackdel(Call call) -> None:
         if call.engine.ruled and not call.engine.applying:
             if not plain:
                 call.emit(call.argv)
-            settle_acknowledged(call, <bytes>call.argv[1], stream, (<Group>group).name, ids)
+            settle_acknowledged(
+                call, <bytes>call.argv[1], stream, (<Group>group).name, ids, call.argv[first:first + count])

@@ -13,7 +13,7 @@ from headrace.commands.streams.arguments cimport (
 from headrace.commands.streams.effects cimport (
     emit_acked_trim, emit_acknowledged, emit_duplicate, emit_record, knows_policies, knows_producers,
 )
-from headrace.commands.streams.retention cimport free_dropped
+from headrace.commands.streams.retention cimport free_dropped, keep_limits_within
 from headrace.commands.streams.history cimport expect_range, expect_trim
 from headrace.core.entry_log cimport EntryCursor, open_cursor
 from headrace.core.group cimport Group
@@ -247,6 +247,7 @@ def xadd(Call call) -> None:
     cdef list effect
     cdef TrimRecord record = record_for(call, &options)
     cdef Py_ssize_t pairs = call.argc - at - 1
+    cdef int64_t over_limits = -1           # entries that went by a rule; -1: nobody has looked
     if pairs < 2 or pairs % 2:
         raise wrong_arity(b"xadd")
     if options.kind == NEW_ID_GIVEN and is_zero(options.id):
@@ -278,9 +279,13 @@ def xadd(Call call) -> None:
     call.reply.bulk_id(options.id)
     if options.trims:
         trim_stream(call, stream, &options, record)
+    elif call.engine.ruled and not options.producer and not call.engine.applying:
+        over_limits = keep_limits_within(call, key, stream)
     if call.engine.effects.wanted:
         effect = exact_trim(call, stream, &options)
         effect[at] = id_text(options.id)
+        if over_limits > 0:
+            effect[2:2] = [b"MAXLEN", b"=", number(<int64_t>stream.log.length)]
         if options.producer and not knows_producers(call):
             emit_without_policy(call, stream, key, &options, record, effect, at)
             emit_record(call, key, producer, idempotent_id, options.id)
@@ -288,7 +293,7 @@ def xadd(Call call) -> None:
             emit_without_policy(call, stream, key, &options, record, effect, at)
         else:
             call.emit(effect)
-    finish_appending(call, key, stream, is_new)
+    finish_appending(call, key, stream, is_new, over_limits != -1)
 
 
 cdef bint can_trim(Call call, Stream stream, const Options *options) except -1:

@@ -26,7 +26,7 @@ cdef int expect_failures(Call call, GroupRules rules) except -1
 cdef int reject(Call call, bytes key, Group group, GroupRules rules, uint32_t slot, Verdict verdict,
                 uint64_t deliveries) except -1
 # What follows an acknowledgement: nothing waits for these IDs, and entries that everybody has finished may go.
-cdef int settle_acknowledged(Call call, bytes key, Stream stream, bytes group, list ids) except -1
+cdef int settle_acknowledged(Call call, bytes key, Stream stream, bytes group, list ids, list texts) except -1
 
 # Make a group that is missing, and its stream, where a rule says so; None where none does.
 cdef Group create_missing(Call call, bytes key, Stream stream, bytes group)

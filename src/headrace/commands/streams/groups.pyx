@@ -1,6 +1,7 @@
 # cython: nonecheck=True
 """Commands on consumer groups: making and unmaking them, acknowledging, claiming, releasing, and looking."""
 
+from cpython.list cimport PyList_GetSlice
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.commands.streams.arguments cimport (
@@ -214,7 +215,8 @@ def xack(Call call) -> None:
             call.changed(acknowledged)
             if call.engine.ruled and not call.engine.applying:
                 call.emit(call.argv)
-                settle_acknowledged(call, <bytes>call.argv[1], stream, group.name, ids)
+                settle_acknowledged(
+                    call, <bytes>call.argv[1], stream, group.name, ids, PyList_GetSlice(call.argv, 3, call.argc))
     call.reply.integer(acknowledged)
 
 

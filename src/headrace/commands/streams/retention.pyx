@@ -9,7 +9,8 @@ Entries go from the front. KEEPREF leaves pending records of them behind, DELREF
 first entry that a group has yet to read or to acknowledge ends it, so that nothing is ever looked at twice: what lies
 behind such an entry goes when that one does. DROP ACKED is about single entries, wherever they are.
 
-The effect is a plain XTRIM up to the first entry that is left, whatever the limit was.
+The effect is a plain XTRIM up to the first entry that is left, whatever the limit was. Where an XADD was the cause, it
+has the trim in it: XADD … MAXLEN = length.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -46,6 +47,19 @@ cdef int keep_limits(Call call, bytes key, Stream stream) except -1:
     if rules.max_age_ms and rules.timer is None:
         plan(call, stream, rules)
     return 0
+
+
+cdef int64_t keep_limits_within(Call call, bytes key, Stream stream) except? -2:
+    cdef StreamRules rules = call.engine.rules.find(call.db, key)
+    cdef int64_t removed
+    if rules is None or not rules.limits:
+        return 0
+    if rules.policy == DELREF or stream.log.cold_parts:     # a trim of what the disk does not give may fail
+        return -1
+    removed = <int64_t>remove_excess(call, stream, rules, None)
+    if rules.max_age_ms and rules.timer is None:
+        plan(call, stream, rules)
+    return removed
 
 
 def keep_by_time(Call call, StreamRules rules) -> None:
@@ -88,17 +102,26 @@ cdef bint is_old(Call call, Stream stream, StreamRules rules):
 
 
 cdef uint64_t trim(Call call, Stream stream, StreamRules rules) except? 0:
-    """Remove what is over the limits; how many entries went."""
-    cdef TrimGoal goal
+    """Remove what is over the limits, which is an effect of its own; how many entries went."""
     cdef TrimRecord record = None
+    cdef uint64_t removed
+    if rules.policy == DELREF and call.engine.effects.wanted and not knows_policies(call):
+        record = TrimRecord()
+    removed = remove_excess(call, stream, rules, record)
+    if removed:
+        emit_trim(call, stream, rules, record)
+    return removed
+
+
+cdef uint64_t remove_excess(Call call, Stream stream, StreamRules rules, TrimRecord record) except? 0:
+    """Remove what is over the limits, and tell whoever watches; how many entries went. Effects are the caller's."""
+    cdef TrimGoal goal
     cdef uint64_t removed = 0
     if not is_over(call, stream, rules):
         return 0
     memset(&goal, 0, sizeof(goal))
     goal.policy = rules.policy
     goal.front_only = True
-    if rules.policy == DELREF and call.engine.effects.wanted and not knows_policies(call):
-        record = TrimRecord()
     if rules.max_length and stream.log.length > rules.max_length:
         goal.by_length = True
         goal.length = rules.max_length
@@ -116,7 +139,6 @@ cdef uint64_t trim(Call call, Stream stream, StreamRules rules) except? 0:
         call.changed(removed)
         call.touch(rules.key)
         call.notify(STREAM, b"xtrim", rules.key)
-        emit_trim(call, stream, rules, record)
     return removed
 
 
@@ -175,7 +197,7 @@ cdef int emit_trim(Call call, Stream stream, StreamRules rules, TrimRecord recor
     return call.emit(effect)
 
 
-cdef int drop_finished(Call call, bytes key, Stream stream, StreamRules rules, list ids) except -1:
+cdef int drop_finished(Call call, bytes key, Stream stream, StreamRules rules, list ids, list texts=None) except -1:
     cdef References references = stream.references()
     cdef list gone = []
     cdef StreamID id
@@ -187,5 +209,10 @@ cdef int drop_finished(Call call, bytes key, Stream stream, StreamRules rules, l
         call.changed(len(gone))
         call.touch(key)
         call.notify(STREAM, b"xdel", key)
-        emit_deleted(call, key, gone)
+        if not call.engine.effects.wanted:
+            call.emit_nothing()
+        elif texts is not None and len(gone) == len(ids):
+            call.emit([b"XDEL", key] + texts)
+        else:
+            emit_deleted(call, key, gone)
     return 0
