@@ -26,6 +26,7 @@ from headrace.replication.followers import Followers
 from headrace.replication.link import Link
 from headrace.replication.node import ReplicationNode
 from headrace.replication.snapshot_clients import SnapshotClients
+from headrace.server import garbage
 from headrace.server.connections import Connections
 from headrace.server.log import Log
 from headrace.server.metrics.endpoint import MetricsEndpoint
@@ -106,6 +107,7 @@ class Server:
             self.ports.accept()
             self.metrics.accept()
             loop.call_soon(self._tick)
+            garbage.begin()
             loop.run_forever()
             if self._fatal_error is not None:
                 raise self._fatal_error
@@ -192,6 +194,7 @@ class Server:
         self._check_memory()
         self.connections.tick()
         self._supervisor.tick()
+        garbage.freeze_survivors()
 
     def _check_memory(self) -> None:
         limit = self.config["maxmemory"]

@@ -64,13 +64,16 @@ cdef class DatabaseRules:
     cdef list patterns                      # (matcher, Declared), those that win first
     cdef dict resolved                      # key -> StreamRules; None: no rule
     cdef uint64_t resolved_most             # when there are more, those of keys that are gone are forgotten
+    cdef list unplanned                     # keys with rules of their own that nobody has looked at yet
     cdef object cursor                      # where the search for streams under patterns goes on; None: it is over
 
 
 cdef class RuleBook:
     cdef object engine                      # an Engine, whose declaration names this class
     cdef list databases                     # DatabaseRules, by number
-    cdef dict stale                         # (number of a database, side key) -> key or pattern: to be read again
+    cdef dict stale_keys                    # (number of a database, key): its rules are to be read again
+    cdef dict stale_patterns                # the same for patterns
+    cdef list outdated                      # dicts of StreamRules that are not in force any more, to be taken apart
     cdef TimerHeap timers                   # of StreamRules and GroupRules, in Unix ms
     cdef object chore
     cdef object keep_stream                 # takes (Call, StreamRules): does what is due, and plans
@@ -81,9 +84,17 @@ cdef class RuleBook:
     cdef StreamRules find(self, Database db, bytes key)
     cdef StreamRules resolve(self, DatabaseRules rules, Database db, bytes key)
     cdef int refresh(self) except -1
+    cdef int refresh_key(self, tuple place) except -1
+    cdef int refresh_patterns(self) except -1
+    cdef bint declare(self, dict declared, Database db, bytes side, bytes key) except -1
     cdef int plan(self, Database db, bytes key) except -1
     cdef int forget(self, DatabaseRules rules, bytes key) except -1
     cdef int forget_all(self, DatabaseRules rules) except -1
+    cdef int let_go(self, StreamRules known) except -1
+    cdef bint is_in_force(self, StreamRules known) except -1
+    cdef bint take_step(self) except -1
+    cdef bint take_apart(self) except -1
+    cdef int keep(self, object target) except -1
     cdef int decide_ruled(self) except -1
     cdef int expect_stream(self, StreamRules rules, int64_t when_ms) except -1
     cdef int expect_group(self, GroupRules rules, int64_t when_ms) except -1

@@ -15,7 +15,10 @@ the longest wins, and of equally long ones the first in the order of their bytes
 On a replica the rules sleep: its master keeps them. Whoever repeats effects asks nothing here.
 
 Nothing looks at streams that are not due. The exception is a pattern that is set, loaded or woken: then all keys are
-looked at once, a slice at a time, because a stream that nobody writes to any more may be too long or too old.
+looked at once, because a stream that nobody writes to any more may be too long or too old.
+
+What concerns all streams is done a little at a time: ten thousand rules that were loaded, a pattern that matches them,
+a promotion. Whoever asks for a key before its turn has come finds what is in force for it all the same.
 """
 
 cimport cython
@@ -33,8 +36,8 @@ RETRIES = b"retries"
 
 cdef enum:
     PAUSE_MS = 2                # between two turns, each of which takes …
-    TURN_NS = 400000            # … about so long
-    SEARCHED_AT_ONCE = 500      # keys, for streams under patterns
+    TURN_NS = 200000            # … about so long
+    SEARCHED_AT_ONCE = 16       # keys, for streams under patterns
     HELD_UP_MS = 100            # until the next look where nothing may be changed now
     RESOLVED_LEAST = 1024
 
@@ -103,6 +106,7 @@ cdef class DatabaseRules:
         self.by_key = {}
         self.by_pattern = {}
         self.patterns = []
+        self.unplanned = []
         self.resolved = {}
         self.resolved_most = RESOLVED_LEAST
 
@@ -114,7 +118,9 @@ cdef class RuleBook:
     def __init__(self, engine):
         self.engine = engine
         self.databases = [DatabaseRules() for _ in engine.databases]
-        self.stale = {}
+        self.stale_keys = {}
+        self.stale_patterns = {}
+        self.outdated = []
         self.timers = TimerHeap()
         self.chore = engine.chores.register(self.run_due, in_unix_time=True, pause_ms=PAUSE_MS)
         for kind in (OF_KEY, OF_PATTERN, RETRIES):
@@ -140,7 +146,10 @@ cdef class RuleBook:
                     group.waiting = None
                 self.engine.keyspace.signal(db, key)
             return
-        self.stale[db.number, side] = key
+        if side == side_key(key, OF_PATTERN):
+            self.stale_patterns[db.number, key] = None
+        else:
+            self.stale_keys[db.number, key] = None
         if not self.engine.is_replica:
             self.engine.ruled = True
             self.chore.expect(self.engine.now_ms)
@@ -148,7 +157,8 @@ cdef class RuleBook:
     def cleared(self, db: Database) -> None:
         """Forget the rules of a database, which has no keys any more."""
         cdef DatabaseRules rules = self.databases[db.number]
-        self.stale = {place: key for place, key in self.stale.items() if place[0] != db.number}
+        self.stale_keys = {place: None for place in self.stale_keys if place[0] != db.number}
+        self.stale_patterns = {place: None for place in self.stale_patterns if place[0] != db.number}
         self.forget_all(rules)
         rules.by_key = {}
         rules.by_pattern = {}
@@ -169,7 +179,8 @@ cdef class RuleBook:
     def refresh_swapped(self, db: Database, other: Database) -> None:
         """Let what is still to be read be read in the database that has it now."""
         numbers = {db.number: other.number, other.number: db.number}
-        self.stale = {(numbers.get(number, number), side): key for (number, side), key in self.stale.items()}
+        self.stale_keys = {(numbers.get(number, number), key): None for number, key in self.stale_keys}
+        self.stale_patterns = {(numbers.get(number, number), key): None for number, key in self.stale_patterns}
 
     def wake(self) -> None:
         """Keep the rules from now on: the data is there, and nobody else does."""
@@ -190,69 +201,101 @@ cdef class RuleBook:
     cdef int decide_ruled(self) except -1:
         """Find out whether commands have to look here."""
         cdef DatabaseRules rules
-        found = bool(self.stale)
+        found = bool(self.stale_keys) or bool(self.stale_patterns)
         for rules in self.databases:
             found = found or bool(rules.by_key) or bool(rules.by_pattern)
         self.engine.ruled = found and not self.engine.is_replica
         return 0
 
-    cdef int refresh(self) except -1:
-        """Read the side keys that have changed."""
-        cdef dict stale = self.stale
+    cdef bint declare(self, dict declared, Database db, bytes side, bytes key) except -1:
+        """Read a side key again; whether that may have changed anything."""
+        held = db.values.get(side)
+        found = Declared(held, declared.get(key), self.engine.now_ms) if type(held) is dict else None
+        if found is not None and found.says_something():
+            declared[key] = found
+            return True
+        return declared.pop(key, None) is not None
+
+    cdef int refresh_key(self, tuple place) except -1:
+        """Read what is declared for a key, which has changed."""
+        cdef Database db = self.engine.databases[place[0]]
+        cdef DatabaseRules rules = self.databases[db.number]
+        cdef bytes key = place[1]
+        del self.stale_keys[place]
+        if self.declare(rules.by_key, db, side_key(key, OF_KEY), key):
+            self.forget(rules, key)
+            self.plan(db, key)
+            self.engine.keyspace.signal(db, key)
+        if not self.stale_keys:
+            self.decide_ruled()
+        return 0
+
+    cdef int refresh_patterns(self) except -1:
+        """Read what is declared for patterns that have changed."""
+        cdef dict stale = self.stale_patterns
         cdef DatabaseRules rules
         cdef Database db
-        self.stale = {}
-        for (number, side), key in stale.items():
+        self.stale_patterns = {}
+        for number, pattern in stale:
             db = self.engine.databases[number]
             rules = self.databases[number]
-            declared = rules.by_pattern if side == side_key(key, OF_PATTERN) else rules.by_key
-            held = db.values.get(side)
-            found = Declared(held, declared.get(key), self.engine.now_ms) if type(held) is dict else None
-            if found is not None and found.says_something():
-                declared[key] = found
-            elif declared.pop(key, None) is None:
+            if not self.declare(rules.by_pattern, db, side_key(pattern, OF_PATTERN), pattern):
                 continue
-            if declared is rules.by_key:
-                self.forget(rules, key)
-                self.plan(db, key)
-                self.engine.keyspace.signal(db, key)
-            else:
-                for waited in list(db.waiting):
-                    if matcher(key)(waited):
-                        self.engine.keyspace.signal(db, waited)
-                winning = sorted(rules.by_pattern, key=lambda pattern: (-len(pattern), pattern))
-                rules.patterns = [(matcher(pattern), pattern) for pattern in winning]
-                self.forget_all(rules)
-                self.plan_all(db)
+            for waited in list(db.waiting):
+                if matcher(pattern)(waited):
+                    self.engine.keyspace.signal(db, waited)
+            winning = sorted(rules.by_pattern, key=lambda pattern: (-len(pattern), pattern))
+            rules.patterns = [(matcher(pattern), pattern) for pattern in winning]
+            self.forget_all(rules)
+            self.plan_all(db)
         return self.decide_ruled()
+
+    cdef int refresh(self) except -1:
+        """Read all side keys that have changed."""
+        while self.stale_keys:
+            self.refresh_key(next(iter(self.stale_keys)))
+        return self.refresh_patterns() if self.stale_patterns else 0
 
     cdef int forget(self, DatabaseRules rules, bytes key) except -1:
         """Forget what is in force for a key; it is found out again when it is asked for."""
         cdef StreamRules known = rules.resolved.pop(key, None)
-        cdef GroupRules group
-        if known is not None:
-            if known.timer is not None:
-                self.timers.remove(known.timer)
-                known.timer = None
-            for group in known.groups.values():
-                if group.timer is not None:
-                    self.timers.remove(group.timer)
-                    group.timer = None
-        return 0
+        return self.let_go(known) if known is not None else 0
 
     cdef int forget_all(self, DatabaseRules rules) except -1:
+        """Forget what is in force for all keys; it is taken apart when there is time."""
         rules.cursor = None
-        for key in list(rules.resolved):
-            self.forget(rules, key)
+        rules.unplanned = []
+        if rules.resolved:
+            self.outdated.append(rules.resolved)
+            rules.resolved = {}
+            self.chore.expect(self.engine.now_ms)
         return 0
+
+    cdef int let_go(self, StreamRules known) except -1:
+        """End the timers of a stream whose rules are in force no longer."""
+        cdef GroupRules group
+        if known.timer is not None:
+            self.timers.remove(known.timer)
+            known.timer = None
+        for group in known.groups.values():
+            if group.timer is not None:
+                self.timers.remove(group.timer)
+                group.timer = None
+        known.groups = {}               # its groups know it, too: the two must not keep each other
+        return 0
+
+    cdef bint is_in_force(self, StreamRules known) except -1:
+        return (<DatabaseRules>self.databases[known.db.number]).resolved.get(known.key) is known
 
     # --- looking up ----------------------------------------------------------------------------------------------
 
     cdef StreamRules find(self, Database db, bytes key):
         """What is in force for a key, or None."""
         cdef DatabaseRules rules
-        if self.stale:
-            self.refresh()
+        if self.stale_patterns:
+            self.refresh_patterns()
+        if self.stale_keys and (db.number, key) in self.stale_keys:
+            self.refresh_key((db.number, key))
         rules = <DatabaseRules>self.databases[db.number]
         found = rules.resolved.get(key, rules)
         return self.resolve(rules, db, key) if found is rules else <StreamRules>found
@@ -317,15 +360,13 @@ cdef class RuleBook:
 
     def declared(self, db: Database, name: bytes, is_pattern: bool) -> Declared | None:
         """Return what is declared for a key or a pattern."""
-        if self.stale:
-            self.refresh()
+        self.refresh()
         rules = <DatabaseRules>self.databases[db.number]
         return (rules.by_pattern if is_pattern else rules.by_key).get(name)
 
     def declarations(self, db: Database) -> list:
         """List all that is declared in a database: (name, whether it is a pattern, Declared), keys first."""
-        if self.stale:
-            self.refresh()
+        self.refresh()
         rules = <DatabaseRules>self.databases[db.number]
         return [
             *((key, False, found) for key, found in sorted(rules.by_key.items())),
@@ -351,8 +392,7 @@ cdef class RuleBook:
     def plan_all(self, db: Database) -> None:
         """Have all streams of a database looked at that have rules; those under patterns are searched for."""
         cdef DatabaseRules rules = self.databases[db.number]
-        for key in rules.by_key:
-            self.plan(db, key)
+        rules.unplanned = list(rules.by_key)
         rules.cursor = 0 if rules.patterns else None
         self.chore.expect(self.engine.now_ms)
 
@@ -383,36 +423,69 @@ cdef class RuleBook:
         cdef uint64_t until = monotonic_ns() + TURN_NS
         cdef Engine engine = <Engine>self.engine
         cdef int64_t now_ms = engine.now_ms
+        cdef bint is_over = False
         if engine.is_replica:
-            return None
+            while self.take_apart() and monotonic_ns() < until:
+                pass
+            return now_ms if self.outdated else None
         if engine.loading or engine.is_paused() or engine.write_refusal is not None:
             return now_ms + HELD_UP_MS
-        if self.stale:
-            self.refresh()
+        if self.stale_patterns:
+            self.refresh_patterns()
         while monotonic_ns() < until:
             target = self.timers.pop_due(now_ms)
-            if target is None:
+            if target is not None:
+                self.keep(target)
+            elif not self.take_step():
+                is_over = True
                 break
-            if type(target) is StreamRules:
-                (<StreamRules>target).timer = None
-                engine.act((<StreamRules>target).db, self.keep_stream, target)
-            else:
-                (<GroupRules>target).timer = None
-                engine.act((<GroupRules>target).stream.db, self.keep_group, target)
-        if self.search():
-            return now_ms
-        return self.timers.first_due
+        return self.timers.first_due if is_over else now_ms
 
-    def search(self) -> bool:
-        """Look at some keys for streams under patterns; return whether there are more to look at."""
+    cdef int keep(self, object target) except -1:
+        """Do what is due for a stream or a group."""
+        cdef Engine engine = <Engine>self.engine
+        cdef StreamRules known
+        if type(target) is StreamRules:
+            known = <StreamRules>target
+            known.timer = None
+            if self.is_in_force(known):
+                engine.act(known.db, self.keep_stream, known)
+        else:
+            known = (<GroupRules>target).stream
+            (<GroupRules>target).timer = None
+            if self.is_in_force(known):
+                engine.act(known.db, self.keep_group, target)
+        return 0
+
+    cdef bint take_step(self) except -1:
+        """Do a little of what concerns all streams; whether there was anything to do."""
         cdef DatabaseRules rules
-        for number, rules in enumerate(self.databases):
-            if rules.cursor is None:
-                continue
-            db = self.engine.databases[number]
-            cursor, keys = db.scan(rules.cursor, SEARCHED_AT_ONCE)
-            rules.cursor = cursor or None
-            for key in keys:
-                self.plan(db, key)
+        if self.stale_keys:
+            self.refresh_key(next(iter(self.stale_keys)))
             return True
-        return False
+        for number, rules in enumerate(self.databases):
+            if rules.unplanned:
+                self.plan(self.engine.databases[number], rules.unplanned.pop())
+                return True
+            if rules.cursor is not None:
+                db = self.engine.databases[number]
+                cursor, keys = db.scan(rules.cursor, SEARCHED_AT_ONCE)
+                rules.cursor = cursor or None
+                for key in keys:
+                    self.plan(db, key)
+                return True
+        return self.take_apart()
+
+    cdef bint take_apart(self) except -1:
+        """Let go of what is in force no longer, of one stream; whether there was any."""
+        cdef dict outdated
+        if not self.outdated:
+            return False
+        outdated = <dict>self.outdated[len(self.outdated) - 1]
+        if outdated:
+            _, known = outdated.popitem()
+            if known is not None:
+                self.let_go(known)
+        else:
+            self.outdated.pop()
+        return True
