@@ -1,12 +1,17 @@
 """A server with less memory than data: nothing is lost, and memory stays within its limit."""
 
+import os
 import signal
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import redis
 
-from support.patience import await_that
+from headrace.measuring.load import Load
+from headrace.measuring.targets import packed
+from support.patience import PATIENCE_S, await_that
 from support.server_process import ServerProcess
 from support.storage.small_disk import small_file_system
 
@@ -56,6 +61,24 @@ def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
         server.await_log("are moved to")
         await_that(lambda: _takes_writes(client), pause_s=0.05)
         assert client.info("persistence")["headrace_cold_bytes"] > 0
+
+
+def test_clients_that_are_faster_than_the_disk_wait_for_it(tmp_path: Path) -> None:
+    """Before, what they sent while a segment was written and until the next look was added to memory: 462 of 128 MB."""
+    buffers = [
+        b"".join(packed(b"XADD", b"s%d" % key, b"*", b"v", os.urandom(1000)) for _ in range(100)) for key in range(30)
+    ]
+    with ServerProcess(tmp_path, *FLAGS) as server, ExitStack() as stack:
+        lines = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(4)]
+        load = Load([line.fileno() for line in lines])
+        most = 0
+        for _ in range(20):
+            load.run(buffers, 100, PATIENCE_S, 150)  # 15 MB
+            assert load.errors == 0, load.first_error
+            most = max(most, rss_anon(server))
+        assert most < LIMIT * 1.5
+        with server.client() as client:
+            assert sum(client.xlen(f"s{key}") for key in range(30)) == 20 * 150 * 100
 
 
 def test_a_full_file_system_refuses_writes_until_there_is_room(tmp_path: Path) -> None:

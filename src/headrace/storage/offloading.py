@@ -5,7 +5,8 @@
                └──────────── nodes are freed ◄── put parts in the place of nodes that have not changed meanwhile
 
     maxmemory          what all of the process may take
-    the goal           a sixteenth less: from there on nodes are moved
+    the goal           a sixteenth less: from there on nodes are moved, until that is reached
+    an eighth more     clients that write, and loading, wait until memory is within maxmemory again: the disk is slower
     the cache          a sixteenth, for history that was read
 
 Segments of which less than half is alive are copied to new ones in the same way, so that they can go.
@@ -26,8 +27,10 @@ from headrace.core.errors import ColdReadError
 from headrace.core.offloading import PackedRun, hot_bytes, move_part, pack_run, parts_of, settle_run
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
+from headrace.engine.blocking.pausing import Purpose, pause, unpause
 from headrace.engine.engine import Engine
 from headrace.engine.history import Beside
+from headrace.engine.process import return_free_memory
 from headrace.storage.log import Log
 from headrace.storage.segments.compaction import LivePart, LiveStream, Moved, copy_live
 from headrace.storage.segments.run import SegmentRun
@@ -45,6 +48,7 @@ _KEYS_A_STEP: Final = 5_000
 _CANDIDATES: Final = 256  # streams of which nodes are moved at once
 _WORTH_MOVING: Final = 16 << 10  # bytes of a stream, below which its nodes stay
 _RETRY_S: Final = 1.0  # after the disk has refused
+_LONGEST_HOLD_MS: Final = 1000  # that writes are held back without another look
 _COMPACTING_S: Final = 1.0  # from one look for mostly dead segments to the next
 _RETRY_COMPACTING_S: Final = 60.0  # after the disk has refused
 
@@ -72,9 +76,9 @@ class Ticking:
         """Begin a job."""
         self._jobs.append((self._threads.submit(job), done))
 
-    def tick(self) -> None:
-        """Do what follows the jobs that are over."""
-        while self._jobs and self._jobs[0][0].done():
+    def tick(self, *, wait: bool) -> None:
+        """Do what follows the jobs that are over; or, where others shall wait, all that there are."""
+        while self._jobs and (wait or self._jobs[0][0].done()):
             job, done = self._jobs.pop(0)
             done(job.result())
 
@@ -103,6 +107,7 @@ class Offloading:
         self._retry_at = 0.0
         self._all_moved = False
         self._compact_at = 0.0
+        self._holds_writes = False
         for name in ("maxmemory", "maxmemory-policy"):
             self._config.watch(name, lambda _: self._size_cache())
         self._size_cache()
@@ -123,7 +128,7 @@ class Offloading:
     def tick(self) -> None:
         """Move nodes if memory is short; the host calls it some ten times a second."""
         if isinstance(self.beside, Ticking):
-            self.beside.tick()
+            self.beside.tick(wait=self.is_behind)
         self.is_full = self.is_on and self._look()
 
     def compact_due(self) -> None:
@@ -138,15 +143,37 @@ class Offloading:
         if isinstance(self.beside, Ticking):
             self.beside.close()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is to be moved that whoever adds more should wait."""
+        limit = self._config["maxmemory"]
+        can_move = self._is_busy and not self._all_moved and not self.last_error
+        return self.is_on and can_move and self.measure() > limit + limit // 8
+
     def _look(self) -> bool:
         limit = self._config["maxmemory"]
-        goal = limit - limit // 16
         used = self.measure()
-        if used <= goal:
+        if used <= self._goal:
             self._all_moved = False
         elif not self._is_busy and monotonic() >= self._retry_at:
-            self._begin(self._move(used - goal))
+            self._begin(self._move(used - self._goal))
+        self._hold_or_release_writes(used)
         return used > limit and (self._all_moved or bool(self.last_error))
+
+    @property
+    def _goal(self) -> int:
+        limit: int = self._config["maxmemory"]
+        return limit - limit // 16
+
+    def _hold_or_release_writes(self, used: int) -> None:
+        """Let clients that write wait where they are faster than the disk; only a host with a loop can."""
+        if self.soon is not None and self.is_behind:
+            self._holds_writes = True
+            until_ms = self._engine.steady_ms() + _LONGEST_HOLD_MS
+            pause(self._engine, until_ms, writes_only=True, purpose=Purpose.MEMORY)
+        elif self._holds_writes and (used <= self._config["maxmemory"] or not self._is_busy):
+            self._holds_writes = False
+            unpause(self._engine, Purpose.MEMORY)
 
     @property
     def _is_busy(self) -> bool:
@@ -239,7 +266,17 @@ class Offloading:
         else:
             self._note_success()
         self._segments.settle(written)
-        self._engine.freeing.return_pages()
+        if self.beside is None:
+            self._engine.freeing.return_pages()
+        else:
+            self._run_beside(return_free_memory, lambda _: self._move_more())
+
+    def _move_more(self) -> Iterator[None]:
+        """Go on at once where that was not enough; the memory is free, so that it can be told."""
+        used = self.measure()
+        if self.is_on and used > self._goal and not self.last_error:
+            yield from self._move(used - self._goal)
+        self._hold_or_release_writes(used)
 
     def _note_error(self, reason: str) -> None:
         if not self.last_error:

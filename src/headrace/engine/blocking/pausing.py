@@ -1,6 +1,6 @@
 """Pauses: commands that are held back until a time, and run then in the order they came.
 
-    engine.pauses          why commands are held back, and until when: CLIENT PAUSE, FAILOVER
+    engine.pauses          why commands are held back, and until when: CLIENT PAUSE, FAILOVER, …
     engine.paused_until    ms of the steady clock: when the first ends; 0: not paused. Every command looks at it
     engine.postponed       the clients whose request waits; each has it in `client.postponed`
 
@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     CLIENT = 0  # CLIENT PAUSE
     FAILOVER = 1
     SHUTDOWN = 2  # replicas get what was written last
+    MEMORY = 3  # entries are moved to disk
 
 
 class Pause(NamedTuple):
