@@ -5,7 +5,9 @@
     lag             how far the follower is behind meanwhile, in ms of the master's writing: the 99th percentile; the
                     master is asked after the follower, so that its answer is counted, too
     confirmed       a client goes on when a replica has its write: here on both disks (min-replicas-to-confirm 1), there
-                    in both memories (XADD, and WAIT 1 when that is answered; or both in one message)
+                    on both disks, too (appendfsync always), or in both memories (XADD, and WAIT 1 when that is
+                    answered; or both in one message). The clients are those of the other figures, or threads of a
+                    Python program with a connection of redis-py each
 
 Each figure is the middle of some rounds, in which the servers take turns.
 """
@@ -18,9 +20,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from statistics import median, quantiles
 from typing import NamedTuple
 
+import redis
 from rich.console import Console
 from rich.table import Table
 
@@ -33,12 +37,29 @@ IN_MEMORY = ("--save", "", "--appendonly", "no")
 ALWAYS = (*EVERYSEC, "--appendfsync", "always")
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 SAMPLE_S = 0.01
-ON_DISKS = "min-replicas-to-confirm 1, on both disks"
-WAITING = "XADD, then WAIT 1, in memory"
-AT_A_TIME = "XADD and WAIT 1 at once, in memory"
-CONFIRMED = (("Headrace", ON_DISKS), ("redis-server", WAITING), ("redis-server", AT_A_TIME))
+WRITE = (b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40)
+WAIT = (b"WAIT", b"1", b"0")
 
 Start = Callable[[tuple[str, ...]], AbstractContextManager[Target]]
+
+
+class Way(NamedTuple):
+    """How a client learns that a replica has its write: which server it is, and what is sent when."""
+
+    server: str
+    on_disks: bool
+    waits: str  # "": the reply of XADD tells it; "then": WAIT 1 when that has come; "at once": both in one message
+
+    @property
+    def name(self) -> str:
+        """What the output calls it."""
+        where = "on both disks" if self.on_disks else "in memory"
+        asked = {"": "min-replicas-to-confirm 1", "then": "XADD, then WAIT 1", "at once": "XADD and WAIT 1 at once"}
+        return f"{self.server}, {asked[self.waits]}, {where}"
+
+
+HERE = Way("Headrace", on_disks=True, waits="")
+THERE = [Way("redis-server", on_disks=disks, waits=waits) for disks in (True, False) for waits in ("then", "at once")]
 
 
 class Round(NamedTuple):
@@ -106,7 +127,7 @@ def lag_during(master: Target, follower: Target, work: Callable[[], tuple[float,
 
 def measure(start: Start, settings: tuple[str, ...], pipeline: int, seconds: float) -> list[Round]:
     """Measure a master alone, and then with a follower."""
-    request = packed(b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40) * pipeline
+    request = packed(*WRITE) * pipeline
     with ExitStack() as stack:
         master = stack.enter_context(start((*settings, *AT_ONCE)))
         alone = Round(*load(master, [request], pipeline, seconds), 0.0)
@@ -114,20 +135,62 @@ def measure(start: Start, settings: tuple[str, ...], pipeline: int, seconds: flo
         return [alone, lag_during(master, follower, lambda: load(master, [request], pipeline, seconds))]
 
 
-def measure_confirmed(start: Start, how: str, clients: int, seconds: float) -> float:
-    """Return how many writes a second clients know to be at a replica."""
-    write = packed(b"XADD", b"bench", b"MAXLEN", b"~", b"100000", b"*", b"field", b"v" * 40)
-    wait = packed(b"WAIT", b"1", b"0")
+@contextmanager
+def confirming(start: Start, way: Way) -> Iterator[Target]:
+    """A master whose replica has all of its journal."""
     with ExitStack() as stack:
-        settings = ALWAYS if how == ON_DISKS else IN_MEMORY
-        asked = ("--min-replicas-to-confirm", "1") if how == ON_DISKS else ()
+        settings = ALWAYS if way.on_disks else IN_MEMORY
+        asked = () if way.waits else ("--min-replicas-to-confirm", "1")
         master = stack.enter_context(start((*settings, *asked, *AT_ONCE)))
         stack.enter_context(followed(start, settings, master))
         time.sleep(1.5)
-        if how == ON_DISKS:
+        yield master
+
+
+def measure_confirmed(start: Start, way: Way, clients: int, seconds: float) -> float:
+    """Return how many writes a second clients know to be at a replica."""
+    write, wait = packed(*WRITE), packed(*WAIT)
+    with confirming(start, way) as master:
+        if not way.waits:
             return load(master, [write], 1, seconds, clients)[0]
-        requests = [write + wait] if how == AT_A_TIME else [write, wait]
-        return load(master, requests, 2 if how == AT_A_TIME else 1, seconds, clients)[0] / 2
+        requests = [write + wait] if way.waits == "at once" else [write, wait]
+        return load(master, requests, 2 if way.waits == "at once" else 1, seconds, clients)[0] / 2
+
+
+def measure_by_redis_py(start: Start, way: Way, clients: int, seconds: float) -> float:
+    """Return the same for threads of a Python program, each with a connection of redis-py."""
+    with confirming(start, way) as master:
+        port = master.client.connection_pool.connection_kwargs["port"]
+        counts = [0] * clients
+        until = time.monotonic() + seconds
+
+        def write(number: int) -> None:
+            with redis.Redis(port=port) as client:
+                while time.monotonic() < until:
+                    client.execute_command(*WRITE)
+                    if way.waits:
+                        client.execute_command(*WAIT)
+                    counts[number] += 1
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(counts) / seconds
+
+
+def print_confirmed(
+    starts: dict[str, Start], ways: list[Way], by: str, measure: Callable[[Start, Way], float], rounds: int
+) -> None:
+    """Measure each way in turn, and print the middles."""
+    ways = [way for way in ways if way.server in starts]
+    rates: dict[Way, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way in ways:
+            rates[way].append(measure(starts[way.server], way))
+    for way in ways:
+        Console(width=120).print(f"{by}, {way.name}: {median(rates[way]):,.0f} writes a second")
 
 
 def main() -> int:
@@ -163,14 +226,12 @@ def main() -> int:
     if table.row_count:
         Console(width=120).print(table)
     for clients in (1, CLIENTS):
-        rates: dict[str, list[float]] = {how: [] for _, how in CONFIRMED}
-        for _ in range(options.rounds):
-            for who, how in CONFIRMED:
-                if who in starts:
-                    rates[how].append(measure_confirmed(starts[who], how, clients, options.seconds))
-        for who, how in CONFIRMED:
-            if rates[how]:
-                Console().print(f"{clients} clients, {who}, {how}: {median(rates[how]):,.0f} writes a second")
+        for by, measured_by, ways in (
+            ("clients", measure_confirmed, [HERE, *THERE]),
+            ("threads with redis-py", measure_by_redis_py, [HERE, *(way for way in THERE if way.waits == "then")]),
+        ):
+            measured = partial(measured_by, clients=clients, seconds=options.seconds)
+            print_confirmed(starts, ways, f"{clients} {by}", measured, options.rounds)
     return 0
 
 

@@ -24,12 +24,16 @@ def test_a_master_is_measured_alone_and_with_a_follower() -> None:
     assert min(alone.rate, followed.rate) > 0
 
 
-@pytest.mark.parametrize(("who", "how"), followers.CONFIRMED)
-def test_confirmed_writes_are_measured(who: str, how: str) -> None:
-    if who != "Headrace" and redis_command() is None:
+@pytest.mark.parametrize("way", [followers.HERE, followers.THERE[0], followers.THERE[-1]], ids=lambda way: way.name)
+def test_confirmed_writes_are_measured(way: followers.Way) -> None:
+    if way.server != "Headrace" and redis_command() is None:
         pytest.skip("redis-server is not installed")
-    start = private_headrace if who == "Headrace" else private_redis
-    assert followers.measure_confirmed(start, how, 2, 0.2) > 0
+    start = private_headrace if way.server == "Headrace" else private_redis
+    assert followers.measure_confirmed(start, way, 2, 0.2) > 0
+
+
+def test_confirmed_writes_of_redis_py_are_measured() -> None:
+    assert followers.measure_by_redis_py(private_headrace, followers.HERE, 2, 0.2) > 0
 
 
 def test_a_full_synchronisation_is_measured() -> None:
