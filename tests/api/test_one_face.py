@@ -40,7 +40,7 @@ def test_many_messages_come_in_order_and_are_read_in_pages(db: Database) -> None
     assert [int(message["n"]) for message in stream] == list(range(2500))
     assert [int(message["n"]) for message in reversed(stream)] == list(range(2499, -1, -1))
     with pytest.raises(TypeError, match="none of str, bytes, int and float"):
-        stream.add_many([{"n": 1}, {"n": None}])  # type: ignore[list-item]
+        stream.add_many([{"n": 1}, {"n": None}])  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least one field"):
         stream.add()
     assert len(stream) == 2500

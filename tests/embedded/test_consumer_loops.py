@@ -309,7 +309,7 @@ def test_rows_before_one_that_is_refused_are_on_disk_and_no_connection_is_left(t
             with pytest.raises(LookupError):
                 stream.add_many(rows())
             with pytest.raises(TypeError):
-                stream.add_many([*({"n": n} for n in range(1000)), {"n": None}])  # type: ignore[list-item]
+                stream.add_many([*({"n": n} for n in range(1000)), {"n": None}])  # type: ignore[dict-item]
             with pytest.raises(LookupError):
                 asyncio.run(stream.aadd_many(rows()))
         assert len(stream) == 60_001

@@ -84,7 +84,7 @@ def test_what_has_no_text_of_its_own_is_refused_with_its_name_and_changes_nothin
     with pytest.raises(TypeError):
         stream.add_many([{"good": 1}, {"odd": value}])
     with pytest.raises(TypeError, match="name is str or bytes"):
-        stream.add({1: 1})  # type: ignore[arg-type]
+        stream.add({1: 1})
     with pytest.raises(ValueError, match="at least one field"):
         stream.add()
     assert len(stream) == 0

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -41,6 +42,8 @@ Missing = Callable[[StreamID], object]
 
 _PIECE_S: Final = 1.0  # how long a loop waits at most before it looks whether it should stop
 _LONGEST_PAUSE_S: Final = 5.0  # between two attempts to reach a server
+_SHORTEST_RETRY_S: Final = 1.0  # after a failure, where no rule says it; twice that after the next
+_LONGEST_RETRY_S: Final = 300.0
 
 _log = logging.getLogger("headrace")
 
@@ -75,6 +78,7 @@ class Consumer:
         self._claim_after = None if claim_after is None else as_seconds(claim_after)
         self._on_missing = on_missing or self._log_missing
         self._stopping = False
+        self._team: list[Consumer] = []  # who works for this one while `run` runs
         self._postponed: dict[StreamID, float] = {}  # messages that were given back with a delay, and when that is over
 
     def __repr__(self) -> str:
@@ -138,9 +142,91 @@ class Consumer:
                 except (ConnectionLost, CannotConnect) as error:
                     await asyncio.sleep(self._pause_after(error, turns))
 
+    def run(self, handle: Callable[[Message], object], *, concurrency: int = 1) -> None:
+        """Let a function handle messages, so many at once in threads, until SIGTERM, `stop`, or the timeout.
+
+        A message is acknowledged when the function returns. An exception is logged, and the message given back, as
+        `message.nack` does. With a concurrency of 3, `w1` is three consumers, `w1-1` to `w1-3`.
+        """
+        ends: list[BaseException] = []
+        self._team = self._consumers(concurrency)
+
+        def work(consumer: Consumer) -> None:
+            try:
+                for message in consumer:
+                    try:
+                        handle(message)
+                    except Exception as error:  # noqa: BLE001  (whatever a program raises is its own)
+                        self._log_failure(message, error)
+                        if not message.settled:
+                            message.nack()
+            except BaseException as error:  # noqa: BLE001  (raised by `run`)
+                ends.append(error)
+                self.stop()
+
+        threads = [threading.Thread(target=work, args=(each,), name=each.name) for each in self._team]
+        with told_to_stop(self.stop):
+            for thread in threads:
+                thread.start()
+            try:
+                for thread in threads:
+                    while thread.is_alive():  # a signal that another thread got is handled when this one wakes
+                        thread.join(_PIECE_S)
+            finally:  # Ctrl-C in this thread ends the others after the message in hand, too
+                self.stop()
+                for thread in threads:
+                    thread.join()
+                self._stopping = False
+        if ends:
+            raise ends[0]
+
+    async def arun(self, handle: Callable[[Message], Awaitable[object]], *, concurrency: int = 1) -> None:
+        """Let a coroutine function handle messages, so many at once in tasks, as `run` does in threads."""
+        self._team = self._consumers(concurrency)
+
+        async def work(consumer: Consumer) -> None:
+            async for message in consumer:
+                try:
+                    await handle(message)
+                except Exception as error:  # noqa: BLE001  (whatever a program raises is its own)
+                    self._log_failure(message, error)
+                    if not message.settled:
+                        await message.anack()
+
+        with told_to_stop(self.stop):
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for consumer in self._team:
+                        tasks.create_task(work(consumer))
+            except BaseExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+            finally:
+                self._stopping = False
+
+    def _consumers(self, concurrency: int) -> list[Consumer]:
+        if concurrency < 1:
+            raise ValueError(f"concurrency is at least 1, not {concurrency}")
+        names = [self.name] if concurrency == 1 else [f"{self.name}-{n}" for n in range(1, concurrency + 1)]
+        return [
+            Consumer(
+                *(self._runner, self._key, self._group, name),
+                timeout=self._timeout,
+                prefetch=self._prefetch,
+                claim_after=self._claim_after,
+                on_missing=self._on_missing,
+                decode=self._decode,
+            )
+            for name in names
+        ]
+
+    def _log_failure(self, message: Message, error: Exception) -> None:
+        _log.error("%r could not handle the message %s", self, message.id, exc_info=error)
+
     def stop(self) -> None:
         """End the loop of this consumer after the message in hand, or the next one where none runs; from any thread."""
         self._stopping = True
+        for consumer in self._team:
+            consumer.stop()
 
     def _turns(self) -> Turns:
         return Turns(
@@ -254,17 +340,16 @@ class Consumer:
         await afollow(self._runner, self._give_back(message, delay))
 
     def _give_back(self, message: Message, delay: float | timedelta | None) -> Plan[None]:
-        """Let the rule of the group decide; where there is none, or a delay, the loop of this consumer keeps it."""
-        rule = yield from self._rule()
-        if rule is not None and delay is not None and (most := rule.get("maxdeliveries")):
-            if message.known_deliveries is None:
-                message.known_deliveries = yield from self._count_deliveries(message)
-            if message.known_deliveries >= int(most):
-                delay = None  # it has had its last delivery, and is a dead letter now
-        if rule is not None and delay is None:
+        """Let the rule of the group decide; where it says nothing, or with a delay, this consumer's loop keeps it."""
+        rule = (yield from self._rule()) or {}
+        if message.known_deliveries is None:
+            message.known_deliveries = yield from self._count_deliveries(message)
+        had_its_last = 0 < int(rule.get("maxdeliveries", 0)) <= message.known_deliveries
+        if had_its_last or (delay is None and (rule.get("visibility") or rule.get("retry_min"))):
             yield [b"XNACK", self._key, self._group, b"FAIL", b"IDS", b"1", bytes(message.id)]
         else:
-            self._postponed[message.id] = time.monotonic() + (0 if delay is None else as_seconds(delay))
+            usual = min(_SHORTEST_RETRY_S * 2 ** (message.known_deliveries - 1), _LONGEST_RETRY_S)
+            self._postponed[message.id] = time.monotonic() + (usual if delay is None else as_seconds(delay))
         message.settled = True
 
     def _rule(self) -> Plan[Policy | None]:

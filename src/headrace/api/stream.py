@@ -27,7 +27,7 @@ from headrace.api.scheduled import Delay, Moment, ScheduledMessage, Ticket, read
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
 Value = str | bytes | int | float
-Fields = Mapping[str, Value] | Mapping[bytes, Value]
+Fields = Mapping[Any, Value]  # names are str or bytes; type checkers take {'n': 1, 'text': 'x'} only for this
 Producer = tuple[str | bytes, str | bytes | int]  # who sends a message, and by which name it knows the message
 
 _AT_ONCE: Final = 1000  # messages that are read without letting another thread in between

@@ -26,6 +26,7 @@ from headrace.core.stream_id import StreamID
 
 SUSPECT: Final = 3  # deliveries
 _AT_ONCE: Final = 100  # pending records that are listed in one request
+_SHORTEST_INTERVAL_S: Final = 0.05  # between two looks for what others hold too long
 
 
 class _Step(Enum):
@@ -66,6 +67,7 @@ class Turns:
         self._claim: Request = [b"XAUTOCLAIM", key, group, name]
         self._claim_count: Request = [b"COUNT", b"%d" % prefetch, b"JUSTID"]
         self._claim_after = claim_after
+        self._prefetch = prefetch
         self._claim_at: float | None = None if claim_after is None else 0.0
         self._claimed_last = False
         self._cursor = b"0-0"
@@ -191,12 +193,13 @@ class Turns:
             self._step = _Step.NEW
 
     def _receive_claims(self, reply: Any) -> None:
-        self._cursor, claimed, deleted = reply
+        self._cursor, texts, deleted = reply
         self.missing += [StreamID.parse(text) for text in deleted]
         self._claimed_last = True
+        self._step = _Step.NEW
+        claimed = [id for id in map(StreamID.parse, texts) if id not in self._postponed]
         if claimed:
             self.begin_again()
-        elif self._cursor == b"0-0":
+        if len(claimed) < self._prefetch and self._cursor == b"0-0":
             assert self._claim_after is not None  # noqa: S101  (it was claimed by it)
-            self._claim_at = monotonic() + self._claim_after / 4
-        self._step = _Step.LIST if claimed else _Step.NEW
+            self._claim_at = monotonic() + max(self._claim_after / 4, _SHORTEST_INTERVAL_S)
