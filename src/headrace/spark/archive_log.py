@@ -53,6 +53,14 @@ class ArchiveExtent:
     files: tuple[ArchivedFile, ...]
     marks: Mapping[StreamKey, Mark]
 
+    @cached_property
+    def by_label(self) -> dict[str, list[ArchivedFile]]:
+        """The files by the label of their key."""
+        found: dict[str, list[ArchivedFile]] = {}
+        for file in self.files:
+            found.setdefault(file.label, []).append(file)
+        return found
+
 
 NOTHING: Final = ArchiveExtent(-1, (), {})
 

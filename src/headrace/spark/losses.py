@@ -107,3 +107,24 @@ class LossWatch:
             return True
         unchanged = state.removed == planned.removed and state.first_id == planned.first_id
         return unchanged or state.max_deleted_id >= start
+
+
+class OvertakenWatch(LossWatch):
+    """Ends the reading where entries may have been trimmed, instead of reporting them: an archive may have them."""
+
+    def __init__(self, part: Slice) -> None:
+        super().__init__(part, fail=True)
+        self.overtaken_at: StreamID | None = None
+        """From here on nothing was read; None: everything was."""
+
+    def look(self, start: StreamID, state: StreamState | None) -> bool:
+        """Compare the stream with the plan."""
+        planned = self._planned
+        assert planned is not None  # noqa: S101  (only streams of a server are watched for this)
+        if state is not None and planned.may_become(state):
+            if state.first_id is not None and state.first_id <= start:
+                return True
+            if state.removed == planned.removed and state.first_id == planned.first_id:
+                return True
+        self.overtaken_at = start
+        return False

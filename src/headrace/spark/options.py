@@ -9,10 +9,15 @@ r"""The options of a source and of a sink: what they are called, what they may b
                             watch
       path                  instead of a server: a data directory,
                             an RDB file or a DUMP payload
+      archive               what `headrace pipeline archive` has
+                            written: entries that it has come from
+                            there, all others from the server
+      archiveCheckpoint     that of the archive, where it is not    archive/_checkpoint
+                            in the archive itself
       db                    which database of a path; a url         0
                             has it at its end: redis://…/3
       keys                  names and glob patterns, commas between (\\, is a comma)
-      startingId            earliest, latest, or an ID as XRANGE    earliest; a stream: latest
+      startingId            earliest, latest, or an ID as XRANGE    earliest; a stream without archive: latest
                             takes it ("(5-1": after 5-1)
       endingId              latest, or an ID (batch only)           latest
       startingTimestamp     ISO 8601, or milliseconds since 1970
@@ -72,7 +77,7 @@ _BOTH: Final = ("url", "transport", "retryTimeout")
 _READING: Final = (
     *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
-    *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom"),
+    *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom", "archive", "archiveCheckpoint"),
 )
 _WRITING: Final = ("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid")
 # What Spark's source for Kafka and spark-redis call them.
@@ -172,6 +177,8 @@ class ReadOptions:
     fail_on_missing: bool
     group: bytes | None
     push_filters: bool
+    archive: str | None
+    archive_checkpoint: str | None
 
 
 @dataclass(frozen=True)
@@ -201,6 +208,12 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         raise BadOption(
             "db", options.text("db"), "goes with path; a url has its database at its end, as redis://host/3"
         )
+    archive, archive_checkpoint = options.text("archive"), options.text("archiveCheckpoint")
+    if path is not None and archive is not None:
+        raise BadOption("archive", archive, "goes with a url: the streams of a path are read from the path alone")
+    if archive is None and archive_checkpoint is not None:
+        raise BadOption("archiveCheckpoint", archive_checkpoint, "goes with archive")
+    begins_at_latest = streaming and archive is None
     keys = _names(options.text("keys") or "")
     if not keys and path is None:
         raise BadOption("keys", None, 'is missing: name the streams to read, as "orders,clicks" or "sensor:*"')
@@ -213,7 +226,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         path=path,
         db=options.count("db", least=0) or 0,
         keys=keys or (b"*",),
-        starting=options.position("startingId", "startingTimestamp", LATEST if streaming else MIN_ID, _starting_id),
+        starting=options.position(
+            "startingId", "startingTimestamp", LATEST if begins_at_latest else MIN_ID, _starting_id
+        ),
         ending=options.position("endingId", "endingTimestamp", LATEST, _ending_id),
         min_partitions=options.count("minPartitions"),
         entries_per_partition=options.count("entriesPerPartition") or DEFAULT_ENTRIES_PER_PARTITION,
@@ -226,6 +241,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fail_on_missing=options.one_of("failOnMissing", ("false", "true")) == "true",
         group=_encoded(options.text("group")),
         push_filters=options.one_of("pushFilters", ("false", "true")) == "true",
+        archive=archive,
+        archive_checkpoint=archive_checkpoint,
     )
 
 

@@ -4,6 +4,8 @@
     clicks   ├──────────────┤
     a, b, c  ├──┤ ├─┤ ├────┤                    short ones share a task
 
+The file of an archive is read by one task.
+
 The number of tasks is what `minPartitions` and `entriesPerPartition` ask for, and otherwise one for each 10,000 entries
 up to the number of processors: a task costs some 50 ms, in which 10,000 entries are read.
 """
@@ -17,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.spark.connecting import Readable
 from headrace.spark.options import ReadOptions
-from headrace.spark.streams import Slice
+from headrace.spark.streams import AnySlice, ArchivedSlice
 
 _WORTH_A_TASK: Final = 10_000
 
@@ -26,10 +28,10 @@ _WORTH_A_TASK: Final = 10_000
 class SlicesPartition(InputPartition):
     """What one task reads."""
 
-    slices: tuple[Slice, ...]
+    slices: tuple[AnySlice, ...]
 
 
-def plan_partitions(slices: list[Slice], options: ReadOptions, readable: Readable) -> list[SlicesPartition]:
+def plan_partitions(slices: list[AnySlice], options: ReadOptions, readable: Readable) -> list[SlicesPartition]:
     """Make tasks of slices."""
     total = sum(part.entries for part in slices)
     if not slices or not total:
@@ -39,15 +41,18 @@ def plan_partitions(slices: list[Slice], options: ReadOptions, readable: Readabl
         -(-total // options.entries_per_partition),
     )
     share = max(1, -(-total // wanted))
-    cut: list[Slice] = []
+    cut: list[AnySlice] = []
     for part in slices:
         parts = -(-part.entries // share)
-        cut += readable.transport(part.server).split(part, parts) if parts > 1 else [part]
+        if parts > 1 and not isinstance(part, ArchivedSlice):
+            cut += readable.transport(part.server).split(part, parts)
+        else:
+            cut.append(part)
     return list(_put_together(cut, share))
 
 
-def _put_together(slices: list[Slice], share: int) -> Iterable[SlicesPartition]:
-    together: list[Slice] = []
+def _put_together(slices: list[AnySlice], share: int) -> Iterable[SlicesPartition]:
+    together: list[AnySlice] = []
     entries = 0
     for part in slices:
         if together and entries + part.entries > share:

@@ -11,12 +11,16 @@ that Spark journals before it runs that batch.
 
 Streams that appear later are read from the position that the options name, or from their beginning where the options
 say "latest". Streams that were deleted and made anew are read from their beginning; see `identity`.
+
+With an archive, whatever it has behind a stream's position is read from there: a batch has archived entries of a stream
+or live ones, and ends at the archive's mark. From the mark on the position is one of the server's stream, with all that
+identifies it. Offsets are the same marks in both cases, so that a repeated batch may read from either; see `history`.
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as t
@@ -33,14 +37,19 @@ from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
 from headrace.spark.identity import same_streams
-from headrace.spark.losses import LossWatch, lost_between, report_loss, report_new_life
+from headrace.spark.losses import lost_between, report_loss, report_new_life
 from headrace.spark.missing import report_missing
 from headrace.spark.offsets import Mark, StreamKey, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
-from headrace.spark.planning import SlicesPartition, plan_partitions
+from headrace.spark.planning import plan_partitions
 from headrace.spark.progress_group import ProgressGroup
 from headrace.spark.projection import projection_for
-from headrace.spark.streams import Slice, StreamState
+from headrace.spark.slice_reader import SliceReader, open_history
+from headrace.spark.streams import AnySlice, ArchivedSlice, Slice, StreamState
+
+if TYPE_CHECKING:
+    from headrace.spark.archive_log import ArchiveExtent
+    from headrace.spark.history import ArchivedRange
 
 _LOOK_AROUND_S: Final = 1.0  # new streams of a pattern, and streams made anew, are noticed after so long
 
@@ -54,9 +63,13 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._projection = projection_for(schema, options)
         self._connections = Connections(options.server)
+        self._history = open_history(options)
+        self._reader = SliceReader(self._connections, self._projection, options, self._history)
         self._group = None if options.group is None else ProgressGroup(options.group)
         self._initial: dict[StreamKey, Mark] | None = None
         self._until: dict[StreamKey, StreamState] | None = None  # where AvailableNow ends
+        self._until_archived: Mapping[StreamKey, Mark] = {}  # the same in the archive
+        self._archive_left = False  # the last batch ended among archived entries
         self._seen: dict[StreamKey, Mark] = {}  # the last that each stream was known to have
         self._lives: dict[StreamKey, int] = {}  # which life of each stream is there
         self._missed: dict[
@@ -69,8 +82,8 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
         if self._initial is None:
-            states = self._look_up_keys()
-            self._initial = {place: self._beginning(place, state) for place, state in states.items()}
+            extent, states = self._look_up_keys()
+            self._initial = {place: self._beginning(place, state, extent) for place, state in states.items()}
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -81,8 +94,9 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember how far the streams go now."""
-        states = self._look_up_keys()
+        extent, states = self._look_up_keys()
         self._until = {place: state for place, state in states.items() if state is not None}
+        self._until_archived = {} if extent is None else extent.marks
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return how far the streams go, so that progress shows the lag."""
@@ -95,24 +109,31 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._worth_a_look(marks) and not first:
             return start
         if self._known is None:
-            resolve = self._connections.resolve
-            self._known = resolve(self._options.keys) if self._until is None else list(self._until)
+            self._known = self._places()
         states = self._describe(list(dict.fromkeys([*marks, *self._known])))
-        same = self._same(marks, states)
-        starts = {place: self._start_of(place, marks.get(place), states[place], same) for place in states}
+        # The archive is looked at after the server, so that it has everything that is trimmed from the streams.
+        extent = None if self._history is None else self._history.extent()
+        archived = self._archived(marks, states, extent)
+        same = self._same({place: mark for place, mark in marks.items() if place not in archived}, states)
+        starts = {
+            place: self._start_of(place, marks.get(place), state, same, extent)
+            for place, state in states.items()
+            if place not in archived
+        }
         ends: dict[StreamKey, Mark] = {}
         for place, state in states.items():
-            begin = starts[place]
+            begin = archived[place].begin if place in archived else starts[place]
             if begin is not None:
-                ends[place] = self._end_of(place, begin, state)
+                ends[place] = archived[place].end if place in archived else self._end_of(place, begin, state)
                 self._seen[place] = Mark.after(state, begin.life, begin.lost) if state is not None else begin
-        self._limit(starts, ends, states, limit)
-        for place, end in ends.items():
-            begin, state = starts[place], states[place]
-            if begin is not None and state is not None and begin.id < end.id:
-                lost = lost_between(begin, end, state)
+        self._limit(starts, ends, states, limit, archived)
+        self._archive_left = any(ends[place] != history.end for place, history in archived.items())
+        for place, begin in starts.items():
+            state = states[place]
+            if begin is not None and state is not None and begin.id < ends[place].id:
+                lost = lost_between(begin, ends[place], state)
                 report_loss(lost, place[1], f"after {begin.id}", fail=self._options.fail_on_data_loss)
-                ends[place] = replace(end, lost=begin.lost + lost)
+                ends[place] = replace(ends[place], lost=begin.lost + lost)
         if first:
             return with_beginning(to_json(ends), start)
         return start if ends == marks else to_json(ends)
@@ -130,8 +151,8 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin.id < mark.id:
                 ranges[place] = (begin, mark)
         states = self._describe(list(ranges))
+        slices: list[AnySlice] = list(self._take_archived(ranges))
         same = self._same({place: mark for place, (_, mark) in ranges.items()}, states)
-        slices: list[Slice] = []
         for place, (begin, mark) in ranges.items():
             state = states[place]
             where, fail = f"after {begin.id}", self._options.fail_on_data_loss
@@ -150,16 +171,12 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 entries = estimate(state, first, last) if known is None else max(1, known)
                 exact = begin.added is not None and state.max_deleted_id <= begin.id
                 before = max(0, (begin.added or 0) - state.removed) if exact else None
-                slices.append(Slice(*place, first, last, entries, planned=state, before=before))
+                slices.append(Slice(*place, first, last, entries, planned=state, before=before, life=mark.life))
         return plan_partitions(slices, self._options, self._connections)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the entries of a task's slices."""
-        assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
-        for part in partition.slices:
-            watch = LossWatch(part, fail=self._options.fail_on_data_loss, exact=self._options.mode != "dropmalformed")
-            yield from self._connections.transport(part.server).read(part, self._projection, watch)
-        self._connections.close()
+        return self._reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Publish that everything up to `end` is done."""
@@ -180,7 +197,8 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _worth_a_look(self, marks: dict[StreamKey, Mark]) -> bool:
         """Whether there may be anything new; asked some 90 times a second by an idle query."""
         now = time.monotonic()
-        if self._until is not None or now - self._looked_around > _LOOK_AROUND_S:
+        looks_again = self._until is not None or self._archive_left
+        if looks_again or now - self._looked_around > _LOOK_AROUND_S:
             self._looked_around = now
             self._known = None
             return True
@@ -190,19 +208,75 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return True
         return False
 
-    def _look_up_keys(self) -> States:
-        """Return the streams that the option names, and report those that are not there; once for a query."""
-        states = self._describe(self._connections.resolve(self._options.keys))
+    def _look_up_keys(self) -> tuple["ArchiveExtent | None", States]:
+        """Return the archive, if any, and the streams that the option names; report once those that are not there."""
+        extent: ArchiveExtent | None = None
+        if self._history is None:
+            states = self._describe(self._connections.resolve(self._options.keys))
+        else:
+            extent, states = self._history.settled(lambda: self._describe(self._places()))
         if not self._reported_missing:
             self._reported_missing = True
+            found = {key for (_, key), state in states.items() if state is not None}
             report_missing(
                 self._options.keys,
-                [key for (_, key), state in states.items() if state is not None],
+                found if extent is None else found.union(key for _, key in extent.marks),
                 f"on {self._connections.names()}",
                 fail=self._options.fail_on_missing,
                 then="it is read when it comes",
             )
-        return states
+        return extent, states
+
+    def _places(self) -> list[StreamKey]:
+        """Return the streams that are to be read: those of the servers, and those that only the archive has."""
+        resolve = self._connections.resolve
+        places = resolve(self._options.keys) if self._until is None else list(self._until)
+        if self._history is not None:
+            extent = self._history.extent()
+            known = self._until_archived if self._until is not None else extent.marks
+            archived = self._history.matching_places(extent, self._options.keys)
+            places = list(dict.fromkeys([*places, *(place for place in archived if place in known)]))
+        return places
+
+    def _archived(
+        self, marks: dict[StreamKey, Mark], states: States, extent: "ArchiveExtent | None"
+    ) -> dict[StreamKey, "ArchivedRange"]:
+        """Return what the archive has of each stream behind its position."""
+        found: dict[StreamKey, ArchivedRange] = {}
+        if self._history is None or extent is None:
+            return found
+        for place, state in states.items():
+            mark = marks.get(place) or self._first_mark(place, state, extent)
+            cut = self._history.mark_behind(extent, place, mark)
+            if cut is not None and self._until is not None:
+                cut = self._bounded(place, cut)
+            if cut is not None and mark.id < cut.id:
+                found[place] = self._history.range_of(extent, place, mark, cut)
+        return found
+
+    def _bounded(self, place: StreamKey, cut: Mark) -> Mark | None:
+        """Return how far AvailableNow reads the archive, which may have grown since: up to what was there then."""
+        archived, state = self._until_archived.get(place), (self._until or {}).get(place)
+        live = None if state is None else Mark.after(state)
+        if live is None or (archived is not None and archived.id > live.id):
+            return None if archived is None else min(cut, archived, key=lambda mark: mark.id)
+        return min(cut, live, key=lambda mark: mark.id)
+
+    def _take_archived(self, ranges: dict[StreamKey, tuple[Mark, Mark]]) -> Iterator[ArchivedSlice]:
+        """Give what the archive has of ranges, and leave in them what it does not have."""
+        if self._history is None:
+            return
+        extent = self._history.extent()
+        for place, (begin, mark) in list(ranges.items()):
+            cut = None if mark.life else self._history.mark_behind(extent, place, begin)
+            if cut is None:
+                continue
+            first, last = begin.id.successor(), min(cut.id, mark.id)
+            yield from self._history.entries.exact_slices(extent, place[1], first, last)
+            if last == mark.id:
+                del ranges[place]
+            else:
+                ranges[place] = (cut, mark)
 
     def _describe(self, places: list[StreamKey]) -> States:
         states: States = {}
@@ -224,39 +298,56 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 same.update(place for place, is_same in zip(here, told, strict=True) if is_same)
         return same
 
-    def _beginning(self, place: StreamKey, state: StreamState | None) -> Mark:
+    def _beginning(self, place: StreamKey, state: StreamState | None, extent: "ArchiveExtent | None") -> Mark:
         """Return the position from which to read a stream that exists when the query begins."""
         server, key = self._connections.server(place[0]), place[1]
         starting = self._options.starting.of(key)
-        mark = self._first_mark(place, state)
+        mark = self._first_mark(place, state, extent)
         if isinstance(starting, Latest) and state is not None:
             pinned = None if self._group is None else self._group.position(server, key)
             mark = Mark.after(state) if pinned is None else pinned.planned_with(state)
+        cut = None if extent is None else extent.marks.get(place)
+        if cut is not None and mark.seen and state is not None and not self._same({place: cut}, {place: state}):
+            mark = replace(mark, life=cut.life + 1)  # the archive is one of an earlier stream
         if self._group is not None and state is not None:
             self._group.create(server, key, mark)
         return mark
 
-    def _first_mark(self, place: StreamKey, state: StreamState | None = None) -> Mark:
-        """Return the position from which to read a stream that the query has not seen."""
+    def _first_mark(
+        self, place: StreamKey, state: StreamState | None = None, extent: "ArchiveExtent | None" = None
+    ) -> Mark:
+        """Return the position from which to read a stream that the query has not seen.
+
+        Among archived entries it is an ID alone: the server's stream counts from the archive's mark on.
+        """
         starting = self._options.starting.of_new(place[1])
+        cut = None if extent is None else extent.marks.get(place)
         if isinstance(starting, Latest) or starting == MIN_ID:
-            return Mark.before(state) if state is not None else Mark(MIN_ID)
+            return Mark(MIN_ID) if state is None or cut is not None else Mark.before(state)
         mark = Mark(starting.predecessor())
-        return mark if state is None else mark.planned_with(state)
+        return mark if state is None or (cut is not None and mark.id < cut.id) else mark.planned_with(state)
 
     def _start_of(
-        self, place: StreamKey, mark: Mark | None, state: StreamState | None, same: set[StreamKey]
+        self,
+        place: StreamKey,
+        mark: Mark | None,
+        state: StreamState | None,
+        same: set[StreamKey],
+        extent: "ArchiveExtent | None",
     ) -> Mark | None:
         """Return where the next batch begins in a stream; None: it is not read yet."""
         if mark is None:
             if state is None or state.first_id is None:
                 return None
-            begin = self._first_mark(place, state)
+            begin = self._first_mark(place, state, extent)
         elif place in same or (state is None and (mark.gone or not mark.seen)):
             self._lives[place] = mark.life
             return replace(mark, lost=mark.lost + self._missed.pop(place, 0))
         else:
             begin = self._after_deletion(place, mark, state)
+            if extent is not None and place in extent.marks and extent.marks[place].life and not begin.gone:
+                # The archive has entries of the new stream, too, and may have trimmed it: what was removed is missed.
+                begin = replace(begin, added=0)
         self._lives[place] = begin.life
         if self._group is not None and state is not None:
             self._group.create(self._connections.server(place[0]), place[1], begin)
@@ -296,30 +387,35 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: dict[StreamKey, Mark],
         states: States,
         limit: ReadLimit,
+        archived: Mapping[StreamKey, "ArchivedRange"],
     ) -> None:
         """Cut the ends to what one batch may have, each stream in proportion to what it holds."""
         if isinstance(limit, ReadAllAvailable):
             return
         entries = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_per_trigger
-        waiting: dict[StreamKey, int] = {}
-        for place, end in ends.items():
-            begin, state = starts[place], states[place]
-            if begin is not None and state is not None and state.first_id is not None and begin.id < end.id:
+        waiting = {place: history.estimate() for place, history in archived.items()}
+        for place, begin in starts.items():
+            state = states[place]
+            if begin is not None and state is not None and state.first_id is not None and begin.id < ends[place].id:
+                end = ends[place]
                 known = None if begin.added is None or end.added is None else end.added - begin.added
                 waiting[place] = max(1, estimate(state, begin.id.successor(), end.id) if known is None else known)
         total = sum(waiting.values())
-        if size is None and (entries is None or total <= entries):
-            return
+        everything = size is None and (entries is None or total <= entries)
         cut: dict[StreamKey, tuple[Mark, StreamState]] = {}
         for place, count in waiting.items():
+            share = None if entries is None else max(1, entries * count // total)
+            room = None if size is None else max(1, size * count // total)
+            if place in archived:
+                ends[place] = archived[place].reached(share, room)
+            if place in archived or everything:
+                continue
             begin, state = starts[place], states[place]
             assert begin is not None  # noqa: S101  (only those that are read are waiting)
             assert state is not None  # noqa: S101
-            part = Slice(*place, begin.id.successor(), ends[place].id, count)
-            share = None if entries is None else max(1, entries * count // total)
-            room = None if size is None else max(1, size * count // total)
-            reached = self._connections.transport(place[0]).advance(part, share, room)
+            live = Slice(*place, begin.id.successor(), ends[place].id, count)
+            reached = self._connections.transport(place[0]).advance(live, share, room)
             if reached is not None:
                 # Entries that were deleted on the way were added too, and are not counted here.
                 exact = begin.added is not None and state.max_deleted_id <= begin.id

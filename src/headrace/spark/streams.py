@@ -1,4 +1,4 @@
-"""What a server tells about a stream, and which part of one a task reads."""
+"""What a server tells about a stream, and which part of one, or of a file of an archive, a task reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,3 +57,18 @@ class Slice:
     origin: int = 0  # where in a file the stream stands
     planned: StreamState | None = None  # the stream when the slice was planned; None: it cannot change
     before: int | None = None  # how many entries the stream had before `first` then, where known
+    life: int = 0  # how often the stream was made anew; of an archive: counted as the archive does
+
+
+@dataclass(frozen=True)
+class ArchivedSlice:
+    """Part of a file of an archive: the entries of a stream with IDs from `first` to `last`, both included."""
+
+    path: str  # below the archive
+    key: bytes
+    first: StreamID
+    last: StreamID
+    entries: int  # about so many; to plan with
+
+
+AnySlice = Slice | ArchivedSlice

@@ -1,0 +1,57 @@
+"""What a task does: read its slices one after the other, from servers, files or an archive."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from headrace.spark.connecting import Readable
+from headrace.spark.losses import LossWatch
+from headrace.spark.options import ReadOptions
+from headrace.spark.planning import SlicesPartition
+from headrace.spark.projection import Projection
+from headrace.spark.streams import AnySlice, ArchivedSlice
+
+if TYPE_CHECKING:
+    from headrace.spark.history import History
+
+
+def open_history(options: ReadOptions) -> "History | None":
+    """Return the archive that the options name, if any."""
+    if options.archive is None:
+        return None
+    # What reads Parquet takes longer to import than everything else here, in each process of Spark.
+    from headrace.spark.history import History  # noqa: PLC0415
+
+    return History(options, options.archive)
+
+
+class SliceReader:
+    """Reads the slices of a partition. Pickled to the tasks."""
+
+    def __init__(
+        self, readable: Readable, projection: Projection, options: ReadOptions, history: "History | None"
+    ) -> None:
+        self._readable = readable
+        self._projection = projection
+        self._options = options
+        self._history = history
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the entries of a task's slices."""
+        assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
+        for part in partition.slices:
+            yield from self._read_slice(part)
+        self._readable.close()
+
+    def _read_slice(self, part: AnySlice) -> Iterator[pa.RecordBatch]:
+        if isinstance(part, ArchivedSlice):
+            assert self._history is not None  # noqa: S101  (who plans such a slice has an archive)
+            return self._history.read(part, self._projection)
+        transport = self._readable.transport(part.server)
+        if self._history is not None:
+            return self._history.read_live(part, transport, self._projection)
+        exact = self._options.mode != "dropmalformed"
+        watch = LossWatch(part, fail=self._options.fail_on_data_loss, exact=exact)
+        return transport.read(part, self._projection, watch)
