@@ -6,12 +6,12 @@ HEADRACE_LONG=1      100,000 schedules, of seeds never used before
 
 import gc
 from collections import Counter
-from itertools import count
+from functools import partial
 from random import SystemRandom
 
 import pytest
 
-from support.campaign import LONG, SEED
+from support.campaign import LONG, SEED, live_until, replayed_by
 from support.replication.simulated_life import Life
 from support.replication.simulated_server import Process
 
@@ -38,20 +38,12 @@ SITUATIONS = (
 
 def live(seed: int, *, confirms: bool) -> Counter[str]:
     """Live the life of a seed; how often what happened in it."""
-    try:
+    with replayed_by(seed):
         return Life(f"{seed}", confirms=confirms).live(OF_A_LIFE)
-    except Exception as error:
-        error.add_note(f"HEADRACE_SEED={seed} replays this")
-        raise
 
 
-def live_until(schedules: int, first_seed: int, *, confirms: bool) -> Counter[str]:
-    tally = Counter[str]()
-    for seed in count(first_seed):
-        tally += live(seed, confirms=confirms)
-        if tally["schedules"] >= schedules:
-            return tally
-    raise AssertionError
+def live_schedules(schedules: int, first_seed: int, *, confirms: bool) -> Counter[str]:
+    return live_until("schedules", schedules, first_seed, partial(live, confirms=confirms))
 
 
 def check(tally: Counter[str]) -> None:
@@ -71,7 +63,7 @@ def test_the_life_of_one_seed(confirms: bool) -> None:
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_promoted_server_has_all_that_was_acknowledged_and_all_become_equal(part: int) -> None:
-    tally = live_until(SCHEDULES, part * SEEDS_OF_A_PART, confirms=True)
+    tally = live_schedules(SCHEDULES, part * SEEDS_OF_A_PART, confirms=True)
     check(tally)
     assert tally["lost"] == 0
 
@@ -79,7 +71,7 @@ def test_the_promoted_server_has_all_that_was_acknowledged_and_all_become_equal(
 @pytest.mark.slow
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 def test_without_confirmation_the_same_schedules_lose_something_and_all_become_equal() -> None:
-    tally = live_until(SCHEDULES_WITHOUT, 0, confirms=False)
+    tally = live_schedules(SCHEDULES_WITHOUT, 0, confirms=False)
     check(tally)
     assert tally["lost"] > 0
 
@@ -90,7 +82,7 @@ def test_without_confirmation_the_same_schedules_lose_something_and_all_become_e
 @pytest.mark.parametrize("_part", range(PARTS))
 def test_a_campaign_of_schedules(_part: int) -> None:
     first = SystemRandom().randrange(2**32)
-    assert live_until(SCHEDULES_OF_CAMPAIGN, first, confirms=True)["lost"] == 0
+    assert live_schedules(SCHEDULES_OF_CAMPAIGN, first, confirms=True)["lost"] == 0
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")

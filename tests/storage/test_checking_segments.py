@@ -17,13 +17,12 @@ from headrace.storage.assembly import assemble
 from headrace.storage.check import CheckReport, check
 from headrace.storage.child import InlineJob
 from headrace.storage.disk import Disk
-from headrace.storage.reading import read_data
 from headrace.storage.repair import write_repaired
 from headrace.storage.segments.names import segment_name
 from headrace.storage.segments.writing import RunToWrite
 from headrace.storage.store import Store
 from support.in_process import InProcessClient
-from support.storage.data_sets import Log
+from support.storage.data_sets import Log, ids_in
 
 ENTRIES = 60
 
@@ -81,22 +80,6 @@ def checked(path: Path) -> CheckReport:
         assert 0 <= progress.done <= progress.total
 
 
-def ids(path: Path) -> list[str]:
-    """The entries of the stream as a reader finds them."""
-    steps = read_data(path, Log(), Disk())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            engine: Engine = end.value[0]
-            break
-    stream = engine.databases[0].values[b"stream"]
-    assert isinstance(stream, Stream)
-    found = [str(id) for id, _ in stream.range()]
-    assert len(found) == len(stream)
-    return found
-
-
 def problems(report: CheckReport, name: str) -> list[str]:
     return [problem.text for file in report.files if file.path.name == name for problem in file.problems]
 
@@ -110,7 +93,7 @@ def test_a_sound_directory_is_sound_and_readers_see_all_of_it(sample: Path) -> N
     assert report.problems == 0
     assert "nodes with checksums" in report.verdict
     assert [file.path.name for file in report.files if file.kind == "segment"] == [ONE, TWO]
-    assert ids(sample) == EVERYTHING
+    assert ids_in(sample) == EVERYTHING
 
 
 def test_a_segment_is_checked_by_itself_too(sample: Path, tmp_path: Path) -> None:
@@ -169,7 +152,7 @@ def test_a_damaged_node_costs_its_entries_and_no_others(sample: Path, tmp_path: 
     assert problems(report, ONE) == [f"the node of {content[HEADER_SIZE]} bytes there is not what was written"]
     assert problems(report, "dump.rdb") == ["1 nodes that the stream b'stream' refers to cannot be read"]
     output = fixed(path, tmp_path)
-    assert ids(output) == EVERYTHING[4:]
+    assert ids_in(output) == EVERYTHING[4:]
     assert start_and_list(output) == EVERYTHING[4:]
     assert segment.read_bytes() == content
 
@@ -186,7 +169,7 @@ def test_a_segment_that_is_lost_costs_what_it_held_and_no_more(sample: Path, tmp
         segment.write_bytes(content)
     assert len(problems(checked(path), ONE)) == 1
     output = fixed(path, tmp_path)
-    kept = ids(output)
+    kept = ids_in(output)
     assert 0 < len(kept) < len(EVERYTHING)
     assert kept == EVERYTHING[-len(kept) :]
     assert start_and_list(output) == kept

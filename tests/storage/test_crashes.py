@@ -5,12 +5,11 @@ HEADRACE_LONG=1      100,000 states, of seeds never used before
 """
 
 from collections import Counter
-from itertools import count
 from random import SystemRandom
 
 import pytest
 
-from support.campaign import LONG, SEED
+from support.campaign import LONG, SEED, live_until, replayed_by
 from support.storage.crash_life import Life, time_of
 
 STATES = 6_000
@@ -35,22 +34,9 @@ SITUATIONS = (
 def live(seed: int) -> Counter[str]:
     """Live the life of a seed; how often what happened in it."""
     life = Life(f"{seed}")
-    try:
-        with time_of(life.clock):
-            life.live(STEPS)
-    except Exception as error:
-        error.add_note(f"HEADRACE_SEED={seed} replays this")
-        raise
+    with replayed_by(seed), time_of(life.clock):
+        life.live(STEPS)
     return life.tally
-
-
-def live_until(states: int, first_seed: int) -> Counter[str]:
-    tally = Counter[str]()
-    for seed in count(first_seed):
-        tally += live(seed)
-        if tally["states"] >= states:
-            return tally
-    raise AssertionError
 
 
 @pytest.mark.skipif(SEED is None, reason="HEADRACE_SEED names no seed")
@@ -62,7 +48,7 @@ def test_the_life_of_one_seed() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 def test_every_state_that_a_power_cut_may_leave_holds_what_was_promised() -> None:
-    tally = live_until(STATES, 0)
+    tally = live_until("states", STATES, 0, live)
     assert tally["states"] >= STATES
     for name in COMMANDS:
         assert tally[name] >= 20, f"{name} was answered {tally[name]} times"
@@ -74,7 +60,8 @@ def test_every_state_that_a_power_cut_may_leave_holds_what_was_promised() -> Non
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(not LONG or SEED is not None, reason="a campaign: HEADRACE_LONG=1")
 def test_a_campaign_of_power_cuts() -> None:
-    assert live_until(STATES_OF_CAMPAIGN, SystemRandom().randrange(2**32))["states"] >= STATES_OF_CAMPAIGN
+    first = SystemRandom().randrange(2**32)
+    assert live_until("states", STATES_OF_CAMPAIGN, first, live)["states"] >= STATES_OF_CAMPAIGN
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")

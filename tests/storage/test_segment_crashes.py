@@ -5,12 +5,11 @@ HEADRACE_LONG=1      200,000 states, of seeds never used before
 """
 
 from collections import Counter
-from itertools import count
 from random import SystemRandom
 
 import pytest
 
-from support.campaign import LONG, SEED
+from support.campaign import LONG, SEED, live_until, replayed_by
 from support.storage.segment_life import SegmentLife
 
 STATES = 20_000
@@ -21,21 +20,9 @@ STEPS = 60
 def live(seed: int) -> Counter[str]:
     """Live the life of a seed; how often what happened in it."""
     life = SegmentLife(f"{seed}")
-    try:
+    with replayed_by(seed):
         life.live(STEPS)
-    except Exception as error:
-        error.add_note(f"HEADRACE_SEED={seed} replays this")
-        raise
     return life.tally
-
-
-def live_until(states: int, first_seed: int) -> Counter[str]:
-    tally = Counter[str]()
-    for seed in count(first_seed):
-        tally += live(seed)
-        if tally["states"] >= states:
-            return tally
-    raise AssertionError
 
 
 @pytest.mark.skipif(SEED is None, reason="HEADRACE_SEED names no seed")
@@ -47,7 +34,7 @@ def test_the_life_of_one_seed() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(SEED is not None, reason="one seed is replayed")
 def test_every_state_that_a_power_cut_may_leave_has_what_a_base_names() -> None:
-    tally = live_until(STATES, 0)
+    tally = live_until("states", STATES, 0, live)
     for what in ("written", "published", "removed", "compacted", "orphans"):
         assert tally[what] >= 100, f"{what}: {tally[what]}"
     for operation in ("create", "write", "sync", "rename", "unlink"):
@@ -58,4 +45,5 @@ def test_every_state_that_a_power_cut_may_leave_has_what_a_base_names() -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(not LONG or SEED is not None, reason="a campaign: HEADRACE_LONG=1")
 def test_a_campaign_of_power_cuts() -> None:
-    assert live_until(STATES_OF_CAMPAIGN, SystemRandom().randrange(2**32))["states"] >= STATES_OF_CAMPAIGN
+    first = SystemRandom().randrange(2**32)
+    assert live_until("states", STATES_OF_CAMPAIGN, first, live)["states"] >= STATES_OF_CAMPAIGN

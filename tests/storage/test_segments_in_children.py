@@ -11,13 +11,12 @@ from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.storage.assembly import assemble
 from headrace.storage.disk import Disk
-from headrace.storage.reading import read_data
 from headrace.storage.segments.naming import named_by
 from headrace.storage.segments.writing import RunToWrite
 from headrace.storage.store import Store
 from support.in_process import InProcessClient
 from support.patience import await_that
-from support.storage.data_sets import Log
+from support.storage.data_sets import Log, ids_in
 
 ENTRIES = 400
 
@@ -60,19 +59,6 @@ def wait_for_child(store: Store) -> None:
         return store.children.is_idle
 
     await_that(is_idle)
-
-
-def ids_in(path: Path) -> list[str]:
-    steps = read_data(path, Log(), Disk())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            engine: Engine = end.value[0]
-            break
-    stream = engine.databases[0].values[b"stream"]
-    assert isinstance(stream, Stream)
-    return [str(id) for id, _ in stream.range()]
 
 
 @pytest.mark.parametrize("compatibility", ["auto", "7.0"])

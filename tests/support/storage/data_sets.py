@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headrace.commands.all import make_engine
 from headrace.core.cold import ColdCache
+from headrace.core.stream import Stream
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
 from headrace.engine.effect_log import EffectLog
@@ -18,6 +19,7 @@ from headrace.storage.directory import LOCK, DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
 from headrace.storage.journal import Journal
+from headrace.storage.reading import read_data
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.segments.segment_set import SegmentSet
 from support.storage.memory_disk import MemoryDisk
@@ -223,3 +225,19 @@ def load(path: Path, **changes: str) -> tuple[Engine, Recovered, list[str]]:
     log = Log()
     loading = recovery(engine, DataDirectory(Disk(), path), config, log)
     return engine, finish(loading), log.told
+
+
+def ids_in(path: Path) -> list[str]:
+    """The entries of the key `stream` as a reader of a directory or a file finds them."""
+    steps = read_data(path, Log(), Disk())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            engine: Engine = end.value[0]
+            break
+    stream = engine.databases[0].values[b"stream"]
+    assert isinstance(stream, Stream)
+    found = [str(id) for id, _ in stream.range()]
+    assert len(found) == len(stream)
+    return found

@@ -16,3 +16,6 @@ cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t field
 # End a command that has appended: settings that a new stream was made with become an effect, what a rule of the stream
 # does not let it keep goes (`trimmed`: it has gone), and readers wake.
 cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new, bint trimmed=*) except -1
+
+# Append a message of names and values (in turn) with an ID of now; the key is made where it is missing.
+cpdef bytes append_message(Call call, bytes key, list words)

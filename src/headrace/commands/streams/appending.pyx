@@ -49,10 +49,10 @@ def keep_after_appending(Call call, bytes key, Stream stream) -> None:
         keep_limits(call, key, stream)
 
 
-def append_message(Call call, bytes key, list words) -> bytes:
+cpdef bytes append_message(Call call, bytes key, list words):
     """Append a message of names and values (in turn), with an ID of now, to the stream of a key; returns its ID.
 
-    For commands that are not compiled. A refusal changes nothing. The effect is an XADD with the ID.
+    A refusal changes nothing. The effect is an XADD with the ID.
     """
     cdef object value = call.find(key)
     cdef Stream stream

@@ -18,10 +18,9 @@ type of value has its key), the entry stays pending and is delivered on.
 Every decision is made by whoever causes it, with the time of the command. Effects say what was decided.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.commands.streams.appending cimport append_entry, finish_appending
+from headrace.commands.streams.appending cimport append_message
 from headrace.commands.streams.arguments cimport id_text, number
 from headrace.commands.streams.effects cimport (
     emit_acknowledged, emit_claim, emit_released, emit_removal, emit_settings, knows_releases,
@@ -29,13 +28,12 @@ from headrace.commands.streams.effects cimport (
 from headrace.commands.streams.retention cimport drop_finished, plan_trim
 from headrace.core.entry_log cimport fields_of
 from headrace.core.group cimport FAIL, FATAL, Consumer, Group, Verdict, idle_time
-from headrace.core.memory cimport Span, allocate, byte_t, release
 from headrace.core.node cimport NodeCursor
 from headrace.core.pending cimport PendingList
 from headrace.core.record_slab cimport NO_SLOT, NOBODY, Record
 from headrace.core.slot_index cimport Place
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport NEW_ID_AUTO, ID, StreamID, make_id, parse_strict_id, wrap_id
+from headrace.core.stream_id cimport ID, StreamID, make_id, parse_strict_id, wrap_id
 from headrace.engine.call cimport Call
 from headrace.engine.pubsub.notifications cimport HASH, STREAM
 from headrace.engine.rules.book cimport GroupRules, StreamRules
@@ -43,7 +41,7 @@ from headrace.engine.rules.book cimport GroupRules, StreamRules
 from heapq import heapify, heappop, heappush
 
 from headrace.commands.streams.appending import new_stream
-from headrace.core.errors import ColdReadError, EntryTooLarge
+from headrace.core.errors import ColdReadError
 from headrace.engine.errors import CommandError
 from headrace.engine.rules import dead_letters
 
@@ -281,30 +279,10 @@ cdef bint bury(Call call, bytes key, Group group, GroupRules rules, uint32_t slo
 
 cdef bint append_letter(Call call, bytes key, list words) except -1:
     """Append an entry to a dead-letter stream, which is made where it is missing; False where it cannot be."""
-    cdef object value = call.find(key)
-    cdef bint is_new = value is None
-    cdef Py_ssize_t count = len(words)
-    cdef Span *pairs
-    cdef Stream stream
-    cdef ID id = make_id(0, 0)
-    cdef Py_ssize_t i
-    if not is_new and type(value) is not Stream:
-        return False
-    stream = new_stream(call) if is_new else value
-    pairs = <Span *>allocate(count * sizeof(Span))
-    if pairs == NULL:
-        raise MemoryError
     try:
-        for i in range(count):
-            pairs[i].data = <const byte_t *>PyBytes_AS_STRING(<bytes>words[i])
-            pairs[i].size = PyBytes_GET_SIZE(<bytes>words[i])
-        append_entry(call, key, stream, is_new, NEW_ID_AUTO, &id, pairs, count // 2)
-    except (EntryTooLarge, CommandError):
+        append_message(call, key, words)
+    except CommandError:
         return False
-    finally:
-        release(pairs)
-    call.emit([b"XADD", key, id_text(id), *words])
-    finish_appending(call, key, stream, is_new)
     return True
 
 
