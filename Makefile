@@ -18,7 +18,7 @@ STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/compiled $(VENV)/oracle $(VENV)/java  ## a virtual environment with everything compiled, redis-server where apt can bring it, and a Java
+setup: $(VENV)/compiled $(VENV)/oracle $(VENV)/java $(VENV)/browser  ## a virtual environment with everything compiled, redis-server and chromium where apt can bring them, and a Java
 
 $(VENV)/installed: pyproject.toml
 	@tools/install-python-build.sh $(PYTHON)
@@ -34,6 +34,11 @@ $(VENV)/compiled: $(VENV)/installed setup.py $(SOURCES)
 # The tests compare Headrace with a real redis-server; without one they say so and the rest run.
 $(VENV)/oracle: | $(VENV)/installed
 	@{ command -v redis-server && command -v redis-sentinel; } >/dev/null || tools/install-redis.sh
+	touch $@
+
+# The tests look at the console in a Chromium; without one they say so and the rest run.
+$(VENV)/browser: | $(VENV)/installed
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || tools/install-chromium.sh
 	touch $@
 
 # Spark runs on Java; without one its tests say so and the rest run.

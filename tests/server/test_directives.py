@@ -16,7 +16,7 @@ from support.server_process import ServerProcess, run_to_its_end
 DEBIAN_FILE = Path("/etc/redis/redis.conf")
 OWN = {
     *("headrace-stage-ttl", "lua-memory-limit", "min-replicas-to-confirm", "policies", "repl-confirm-timeout"),
-    *("metrics-bind", "metrics-max-streams", "metrics-port"),
+    *("console-port", "metrics-bind", "metrics-max-streams", "metrics-port"),
     "rdb-compatibility-version",  # which is in Redis 8 without a name
 }
 ELSEWHERE = ("dir", "port", "pidfile", "unixsocket", "aclfile")  # what a test must choose itself

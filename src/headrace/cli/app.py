@@ -11,6 +11,7 @@ import typer
 import headrace
 from headrace.cli.bench import BENCH_HELP, bench
 from headrace.cli.check.command import CHECK_HELP, check
+from headrace.cli.console import CONSOLE_HELP, console
 from headrace.cli.convert.command import CONVERT_HELP, convert
 from headrace.cli.dead.command import dead_app
 from headrace.cli.demo import DEMO_HELP, demo
@@ -56,6 +57,7 @@ app.command(
 )(serve)
 app.command(help=DEMO_HELP, short_help="Show the whole road, with two kills on the way.")(demo)
 app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
+app.command(help=CONSOLE_HELP, short_help="Show a server in the browser.")(console)
 app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes.")(tail)
 app.add_typer(group_app, name="group")
 app.add_typer(policy_app, name="policy")

@@ -25,6 +25,7 @@ redis-server does. The most used:
   --loglevel notice       debug, verbose, notice, warning or nothing
   --logfile PATH          where to log; standard output by default
   --policies PATH         rules of streams and groups, taken over from a TOML file
+  --console-port 0        a page for browsers on this machine; 0: none
   --metrics-port 0        a port with metrics for Prometheus; 0: none
 
 For example:

@@ -20,7 +20,7 @@ from typing import Final
 _WAIT_S: Final = 10
 
 
-def start_child(module: str, *arguments: object, log: Path) -> subprocess.Popen[str]:
+def start_child(module: str, *arguments: object, log: Path, **environment: str) -> subprocess.Popen[str]:
     """Run a module of ours; the demo reads its standard output, and its standard error goes to a file."""
     with log.open("ab") as complaints:
         return subprocess.Popen(
@@ -30,6 +30,7 @@ def start_child(module: str, *arguments: object, log: Path) -> subprocess.Popen[
             stderr=complaints,
             text=True,
             start_new_session=True,
+            env={**os.environ, **environment},
         )
 
 

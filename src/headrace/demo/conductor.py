@@ -84,6 +84,7 @@ class Demo:
         plan, show = self._plan, self._show
         self._start_server()
         show.say(f"Headrace {headrace.__version__} serves an empty directory on port {self._port}.")
+        self._start_console()
         self._client.xgroup_create(STREAM, GROUP, "0", mkstream=True)
         self._client.xcfgset(STREAM, idmp_duration=300, idmp_maxsize=1000)
         self._client.xadd(WARM_UP, {"dev": 0})
@@ -124,6 +125,16 @@ class Demo:
                 time.sleep(0.02)
             else:
                 return time.monotonic() - began
+
+    def _start_console(self) -> None:
+        """Start a console, which stays while the server is killed, and say where it is."""
+        settings = ("console", "--url", f"redis://127.0.0.1:{self._port}", "--port", 0)
+        ends_with = {"HEADRACE_CONSOLE_PARENT": str(os.getpid())}
+        console = start_child("headrace.cli.main", *settings, log=self._plan.log("console"), **ends_with)
+        self._children.append(console)
+        assert console.stdout is not None  # noqa: S101  (it is a pipe)
+        where = console.stdout.readline().strip()
+        self._show.say(f"{where}." if where else "There is no console: pip install 'headrace[console]' brings it.")
 
     def _start_spark(self) -> None:
         if self._without_spark is not None:

@@ -28,6 +28,7 @@ from headrace.replication.node import ReplicationNode
 from headrace.replication.snapshot_clients import SnapshotClients
 from headrace.server import garbage
 from headrace.server.connections import Connections
+from headrace.server.console_process import ConsoleProcess
 from headrace.server.log import Log
 from headrace.server.metrics.endpoint import MetricsEndpoint
 from headrace.server.metrics.reading import Readings
@@ -74,6 +75,7 @@ class Server:
         )
         readings = Readings(self.engine, self.journal, self.followers)
         self.metrics = MetricsEndpoint(self.engine, log, self._loop, readings)
+        self._console = ConsoleProcess(config, log)
         self._alarm: asyncio.TimerHandle | None = None
         self._freed_ms = 0
         self._fatal_error: Exception | None = None
@@ -116,6 +118,7 @@ class Server:
             self.store.close()
             self.log.warning("Headrace is now ready to exit, bye bye...")
         finally:
+            self._console.end()
             self.metrics.close()
             self.ports.close()
             self.ports.remove_path()
@@ -158,6 +161,7 @@ class Server:
         self.log.notice(
             f"Headrace {headrace.__version__}, pid {os.getpid()}, {self.ports.shown}. Ready to accept connections"
         )
+        self._console.start()
         self._supervisor.ready()
 
     def _run_beside(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -196,6 +200,7 @@ class Server:
         self.node.tick()
         self._check_memory()
         self.connections.tick()
+        self._console.tick()
         self._supervisor.tick()
         garbage.freeze_survivors()
 

@@ -70,6 +70,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Secret(name="requirepass"),
     Text(name="aclfile", fixed=True),
     Text(name="policies", fixed=True),
+    Integer(name="console-port", default=0, most=65535, fixed=True),
     # Metrics; without addresses of their own, at those of `bind`.
     Integer(name="metrics-port", default=0, most=65535, fixed=True),
     Words(name="metrics-bind", default=(), fixed=True),

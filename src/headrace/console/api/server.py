@@ -1,0 +1,74 @@
+"""The server itself: INFO, the slow log, clients, settings, users."""
+
+from typing import Any, Final
+
+from headrace.console.link import info_of
+from headrace.console.sessions import Session
+from headrace.engine.configuration.config import Config
+
+_MOST_CLIENTS: Final = 500
+_SLOW: Final = 128
+_SECTIONS: Final = ("server", "memory", "persistence", "replication", "keyspace")
+_SHOWN_OF_CLIENTS: Final = ("id", "addr", "name", "user", "db", "age", "idle", "cmd", "flags", "tot-mem")
+
+
+async def read_server(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
+    """Read the sections of INFO that say what the server is and keeps."""
+    replies = await session.link.ask_all([("INFO", section) for section in _SECTIONS])
+    for reply in replies:
+        if isinstance(reply, Exception):
+            return {"sections": [], "refused": str(reply)}
+    return {
+        "sections": [
+            {"name": section, "fields": list(info_of(reply).items())}
+            for section, reply in zip(_SECTIONS, replies, strict=True)
+        ]
+    }
+
+
+async def read_slow_log(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
+    """Read the slow log, newest first."""
+    lines = await session.link.ask("SLOWLOG", "GET", _SLOW)
+    return {
+        "rows": [
+            {"id": line[0], "at": line[1], "us": line[2], "words": line[3], "client": line[4], "name": line[5]}
+            for line in lines
+        ]
+    }
+
+
+async def read_clients(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
+    """Read who is connected."""
+    lines = (await session.link.ask("CLIENT", "LIST")).decode("utf-8", "replace").splitlines()
+    rows = []
+    for line in lines[:_MOST_CLIENTS]:
+        told = dict(part.partition("=")[::2] for part in line.split(" "))
+        rows.append({name: told.get(name, "") for name in _SHOWN_OF_CLIENTS})
+    return {"rows": rows, "total": len(lines)}
+
+
+async def read_settings(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
+    """Read the settings; of a Headrace with their defaults, and which of them change nothing there."""
+    reply = await session.link.ask("CONFIG", "GET", "*")
+    values = {name.decode(): value for name, value in zip(reply[::2], reply[1::2], strict=True)}
+    known = Config().settings if session.product.get("headrace") else {}
+    rows = []
+    for name in sorted(values):
+        row: dict[str, Any] = {"name": name, "value": values[name], "default": None, "inert": ""}
+        if name in known:
+            setting = known[name]
+            row["default"], row["inert"] = setting.show(setting.default), setting.inert
+            if setting.secret:
+                row["value"] = "•••" if values[name] else ""
+        rows.append(row)
+    return {"rows": rows}
+
+
+async def read_users(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
+    """Read the users of the server and their rules; hashes of passwords are left out."""
+    lines = await session.link.ask("ACL", "LIST")
+    rows = []
+    for line in lines:
+        _, name, *rules = line.decode("utf-8", "surrogateescape").split(" ")
+        rows.append({"name": name, "rules": " ".join(rule for rule in rules if rule[:1] not in "#<")})
+    return {"rows": rows}

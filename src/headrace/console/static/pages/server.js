@@ -1,0 +1,70 @@
+// The server itself: INFO, the slow log, clients, settings with their defaults, users.
+import { ask } from "../api.js";
+import { add, fill, h } from "../dom.js";
+import { duration, number, size, time } from "../format.js";
+import { shownName } from "../names.js";
+import { t } from "../texts.js";
+import { act, empty, loading, mayAct, problemBox, searchBox, table } from "../widgets.js";
+
+const TABS = ["info", "slow", "clients", "settings", "users"];
+
+export async function show(place, [chosen], signal) {
+  const tab = TABS.includes(chosen) ? chosen : "info";
+  const content = h("div");
+  fill(place, h("h1", {}, t("nav.server")), h("nav", { class: "tabs", "aria-label": t("nav.server") },
+    ...TABS.map((each) => h("a", { href: `#/server/${each}`, "aria-current": each === tab ? "page" : null }, t(`server.${each}`)))), content);
+  fill(content, loading());
+  const draw = { info, slow, clients, settings, users }[tab];
+  try { await draw(); } catch (error) { if (error.name !== "AbortError") fill(content, problemBox(error)); }
+
+  async function info() {
+    const told = await ask("server", {}, signal);
+    if (told.refused) { fill(content, empty(told.refused)); return; }
+    fill(content, h("div", { class: "grid" }, ...told.sections.map((section) => h("section", { class: "card list" }, h("header", {}, h("h2", {}, section.name)),
+      section.fields.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": section.name }, h("table", { class: "small" }, add(h("tbody"), section.fields.map(([field, value]) => h("tr", {}, h("th", { scope: "row" }, field), h("td", { class: "value" }, shownName(value, 200)))))))
+        : empty(t("nothing"))))));
+  }
+
+  async function slow() {
+    const told = await ask("slow_log", {}, signal);
+    fill(content, table([
+      { label: t("time"), cell: (row) => time(row.at * 1000, { millis: false }) },
+      { label: t("server.took"), num: true, cell: (row) => duration(row.us / 1000) },
+      { label: t("server.command"), cell: (row) => h("span", { class: "value mono" }, row.words.map((word) => shownName(word, 60)).join(" ")) },
+      { label: t("server.client"), narrow: true, cell: (row) => `${shownName(row.client, 40)} ${shownName(row.name, 40)}` },
+    ], told.rows, { label: t("server.slow"), emptyText: t("server.none_slow") }));
+  }
+
+  async function clients() {
+    const told = await ask("clients", {}, signal);
+    fill(content, table([
+      { label: t("server.address"), cell: (row) => h("span", { class: "mono" }, row.addr) },
+      { label: t("server.name"), cell: (row) => shownName(row.name, 60) || "–" },
+      { label: t("user"), cell: (row) => shownName(row.user, 60) },
+      { label: t("server.command"), narrow: true, cell: (row) => row.cmd },
+      { label: t("server.age"), num: true, narrow: true, cell: (row) => duration(row.age * 1000) },
+      { label: t("idle"), num: true, cell: (row) => duration(row.idle * 1000) },
+      { label: t("memory"), num: true, narrow: true, cell: (row) => size(row["tot-mem"] || null) },
+      mayAct() && { label: "", cell: (row) => h("button", { class: "small danger", onclick: async () => { if (await act("kill_client", { id: Number(row.id), addr: row.addr })) clients(); } }, t("server.kill")) },
+    ].filter(Boolean), told.rows, { label: t("server.clients"), emptyText: t("nothing") }), h("div", { class: "pager" }, t("pager.all", { n: number(told.total) })));
+  }
+
+  async function settings() {
+    const told = await ask("settings", {}, signal);
+    const list = h("div");
+    const draw = (wanted) => fill(list, table([
+      { label: t("server.setting"), cell: (row) => h("span", { class: "mono" }, row.name) },
+      { label: t("value"), cell: (row) => h("span", { class: row.default !== null && row.default !== row.value ? "value changed" : "value" }, shownName(row.value, 120) || h("span", { class: "quiet" }, t("server.empty"))) },
+      { label: t("server.default"), narrow: true, cell: (row) => (row.default === null ? "–" : shownName(row.default, 120) || h("span", { class: "quiet" }, t("server.empty"))) },
+      { label: t("server.note"), narrow: true, cell: (row) => (row.inert ? t("server.inert", { why: row.inert }) : "") },
+    ], told.rows.filter((row) => row.name.includes(wanted)), { label: t("server.settings") }));
+    fill(content, h("div", { class: "tools" }, searchBox("", draw, t("server.search"))), list);
+    draw("");
+  }
+
+  async function users() {
+    const told = await ask("users", {}, signal);
+    fill(content, table([{ label: t("user"), cell: (row) => shownName(row.name, 80) }, { label: t("server.rules"), cell: (row) => h("span", { class: "value mono" }, shownName(row.rules, 500)) }],
+      told.rows, { label: t("server.users") }));
+  }
+}

@@ -1,0 +1,315 @@
+"""The console in a real Chromium, against a real server: pages, acts, live tail, hostile values, a server that goes.
+
+Where there is no Chromium or no Playwright, the tests say so. axe-core comes from npm, once, into build/npm.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.console_process import ConsoleProcess, console_of
+from support.patience import PATIENCE_S
+from support.server_process import ServerProcess
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CACHE = Path(__file__).parents[2] / "build" / "npm"
+HOSTILE = "<script>document.title='owned'</script>"
+PAGES = (
+    *(
+        "#/overview",
+        "#/streams",
+        "#/stream/orders",
+        "#/groups",
+        "#/group/orders/billing",
+        "#/dead",
+        "#/dead/orders:dead",
+    ),
+    *("#/scheduled", "#/scheduled/orders", "#/server/info", "#/server/slow", "#/server/clients", "#/server/settings"),
+    "#/server/users",
+)
+READY = "main#page h1"
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    playwright = pytest.importorskip("playwright.sync_api", reason="there is no playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium: apt-get install chromium brings it")
+    with playwright.sync_playwright() as tool:
+        started = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def filled(server: ServerProcess) -> ServerProcess:
+    client = server.client()
+    for number in range(1, 301):
+        client.xadd("orders", {"dev": number % 7, "temp": number % 40, "json": json.dumps({"n": number})})
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "b1", {"orders": ">"}, count=100)
+    client.xadd(HOSTILE, {HOSTILE: f'"><img src=x onerror="document.title=1">{HOSTILE}'}, id="1-1")
+    client.xgroup_create(HOSTILE, HOSTILE, "0")
+    client.xreadgroup(HOSTILE, HOSTILE, {HOSTILE: ">"})
+    client.execute_command("HEADRACE", "SCHEDULE", "orders", "DELAY", "1h", "item", HOSTILE)
+    origin = {"stream": HOSTILE, "id": "1-1", "group": HOSTILE, "consumer": HOSTILE, "deliveries": 5}
+    times = {"first-delivery": 1, "last-delivery": 2, "reason": HOSTILE}
+    client.xadd("orders:dead", {"n": 1, **{f"headrace-{name}": value for name, value in (origin | times).items()}})
+    return server
+
+
+@pytest.fixture
+def page(browser: "Browser", filled: ServerProcess, console: ConsoleProcess) -> "Iterator[Page]":
+    """A page that is logged in; what its own console complains of fails the test."""
+    assert filled.client().ping()
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en")
+    context.set_default_timeout(PATIENCE_S * 1000)
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on(
+        "console", lambda message: complaints.append(message.text) if message.type in {"error", "warning"} else None
+    )
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+    opened.goto(f"http://127.0.0.1:{console.port}/")
+    opened.get_by_role("button", name="Log in").click()
+    opened.wait_for_selector(READY)
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def visit(page: "Page", place: str) -> None:
+    page.evaluate("place => { location.hash = ''; location.hash = place; }", place)
+    page.wait_for_function("place => document.querySelector('main#page').dataset.shown === place", arg=place)
+
+
+def confirm(page: "Page", button: str) -> str:
+    """Confirm an act, and return the command that was shown."""
+    box = page.locator("dialog")
+    box.locator(".command code").wait_for()
+    command = box.locator(".command code").inner_text()
+    box.get_by_role("button", name=button, exact=True).click()
+    page.wait_for_function("() => !document.querySelector('dialog')")
+    return command
+
+
+# --- the pages -------------------------------------------------------------------------------------------------------
+
+
+def test_every_page_is_shown_in_both_themes_and_languages_and_fits_a_phone(page: "Page") -> None:
+    for scheme, width, language in (("light", 1440, "en"), ("dark", 375, "zh-CN")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 800})
+        page.locator("select[aria-label]").first.select_option(language)
+        for place in PAGES:
+            visit(page, place)
+            assert page.locator("main#page .error").count() == 0, place
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{place} is wider than {width}"
+    assert page.locator("nav.main").inner_text().split()[:2] == ["概览", "流"]
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+
+
+def test_a_page_asks_no_other_host(page: "Page", console: ConsoleProcess) -> None:
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(request.url.split("/")[2]))
+    page.reload()
+    page.wait_for_selector(READY)
+    visit(page, "#/group/orders/billing")
+    assert asked == {f"127.0.0.1:{console.port}"}
+
+
+def test_hostile_names_and_values_are_text(page: "Page") -> None:
+    visit(page, "#/streams")
+    page.get_by_role("link", name=HOSTILE, exact=True).first.click()
+    page.get_by_role("button", name="1-1", exact=True).click()
+    content = page.locator("dialog .field-view pre")
+    assert content.inner_text().startswith('"><img src=x')
+    page.keyboard.press("Escape")
+    for place in PAGES:
+        visit(page, place)
+    assert "owned" not in page.title()
+    assert page.locator("main img").count() == 0
+
+
+def test_accessibility_has_no_serious_fault(page: "Page") -> None:
+    axe = CACHE / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.is_file():
+        if shutil.which("npm") is None:
+            pytest.skip("there is no npm, which brings axe-core: apt-get install npm")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        install = ["npm", "install", "--prefix", str(CACHE), "--no-audit", "--no-fund", "axe-core@4"]
+        done = subprocess.run(install, capture_output=True, check=False, text=True, timeout=PATIENCE_S)
+        if done.returncode:
+            pytest.skip(f"npm cannot install axe-core: {done.stderr!r}")
+    source = axe.read_text()
+    found: list[str] = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for place in ("#/overview", "#/streams", "#/stream/orders", "#/group/orders/billing", "#/dead/orders:dead"):
+            visit(page, place)
+            page.evaluate(source)  # the policy of the page lets no script be added to it
+            faults = page.evaluate(
+                "() => axe.run(document, { resultTypes: ['violations'] }).then((told) => told.violations)"
+            )
+            found += [
+                f"{place} {scheme} {fault['id']}: {[node['html'][:200] for node in fault['nodes'][:3]]}"
+                for fault in faults
+                if fault["impact"] in {"serious", "critical"}
+            ]
+    assert found == []
+
+
+def test_keys_search_help_and_move(page: "Page") -> None:
+    visit(page, "#/streams")
+    page.keyboard.press("/")
+    page.keyboard.type("ORDERS")
+    page.wait_for_function("() => document.querySelectorAll('main#page tbody tr').length === 2")
+    page.keyboard.press("Tab")
+    page.locator("main#page h1").click()
+    page.keyboard.press("?")
+    page.locator("dialog kbd").first.wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash === '#/stream/orders'")
+
+
+# --- acts ------------------------------------------------------------------------------------------------------------
+
+
+def test_entries_are_added_found_filtered_and_deleted(page: "Page", server: ServerProcess) -> None:
+    visit(page, "#/stream/orders")
+    page.get_by_role("button", name="Add an entry").click()
+    page.locator("dialog input[placeholder=Field]").fill("note")
+    page.locator("dialog input[placeholder=Value]").fill("by hand")
+    page.get_by_role("button", name="Next", exact=True).click()
+    assert confirm(page, "Add") == 'XADD orders * note "by hand"'
+    page.get_by_label("Filter by fields").fill('note = "by hand"')
+    page.keyboard.press("Enter")
+    row = page.locator(".entries tbody tr")
+    page.wait_for_function("() => document.querySelectorAll('.entries tbody tr').length === 1")
+    row.click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    assert confirm(page, "Delete").startswith("XDEL orders ")
+    page.get_by_text("No entry here matches").wait_for()
+    assert server.client().xlen("orders") == 300
+    first = server.client().xrange("orders", count=1)[0][0]
+    page.get_by_label("Filter by fields").fill("")
+    page.get_by_label("Seek by ID or time").fill(first)
+    page.get_by_role("button", name="Go", exact=True).click()
+    page.wait_for_function("id => document.querySelector('.entries tbody')?.innerText.startsWith(id)", arg=first)
+    assert page.locator(".entries tbody tr").count() == 1
+
+
+def test_the_tail_shows_new_entries_and_pauses(page: "Page", server: ServerProcess) -> None:
+    client = server.client()
+    client.delete("live")
+    client.xadd("live", {"n": "before"})
+    visit(page, "#/stream/live")
+    page.get_by_role("button", name="Live tail").click()
+    page.get_by_text("Waiting for new entries").wait_for()
+    deadline = time.monotonic() + PATIENCE_S
+    while page.locator(".entries").get_by_text("first").count() == 0:  # the tail may begin a moment later
+        assert time.monotonic() < deadline
+        client.xadd("live", {"n": "first"})
+        page.wait_for_timeout(200)
+    page.get_by_role("button", name="Pause").click()
+    client.xadd("live", {"n": "second"})
+    page.get_by_role("button", name=re.compile(r"Resume \([1-9]")).click()
+    page.locator(".entries").get_by_text("second").wait_for()
+    assert page.locator(".entries").get_by_text("before").count() == 0
+    page.get_by_role("button", name="Live tail").click()
+    page.locator(".entries").get_by_text("before").wait_for()
+
+
+def test_what_is_pending_is_claimed_acknowledged_and_the_position_set(page: "Page", server: ServerProcess) -> None:
+    client = server.client()
+    client.delete("jobs")
+    for number in range(1, 6):
+        client.xadd("jobs", {"n": number}, id=f"{number}-0")
+    client.xgroup_create("jobs", "g", "0")
+    client.xreadgroup("g", "c1", {"jobs": ">"}, count=3)
+    visit(page, "#/group/jobs/g")
+    page.get_by_label("Choose 1-0").check()
+    page.get_by_role("button", name="Acknowledge").click()
+    assert confirm(page, "Acknowledge") == "XACK jobs g 1-0"
+    page.get_by_label("Choose 1-0").wait_for(state="detached")
+    page.get_by_label("Choose 2-0").check()
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_label("For which consumer").fill("c2")
+    page.get_by_role("button", name="Next", exact=True).click()
+    assert confirm(page, "Claim") == "XCLAIM jobs g c2 0 2-0 JUSTID"
+    page.get_by_role("button", name="Set the position").click()
+    page.get_by_label("By", exact=True).select_option("before_end")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_role("button", name="Next", exact=True).click()
+    page.get_by_text("1 entries are passed over, and never delivered.").wait_for()
+    assert confirm(page, "Set") == "XGROUP SETID jobs g 4-0"
+    assert client.xinfo_groups("jobs")[0]["last-delivered-id"] == "4-0"
+    assert [each["name"] for each in client.xinfo_consumers("jobs", "g")] == ["c1", "c2"]
+    assert client.xpending("jobs", "g")["pending"] == 2
+
+
+# --- who, and when it goes wrong -------------------------------------------------------------------------------------
+
+
+def test_a_wrong_password_is_said_and_a_reader_sees_and_cannot_change(
+    browser: "Browser", filled: ServerProcess, console: ConsoleProcess
+) -> None:
+    client = filled.client()
+    rights = ("~*", "+@read", "+info", "+ping", "+command", "-@dangerous")
+    client.execute_command("ACL", "SETUSER", "viewer", "on", ">pass", *rights)
+    context = browser.new_context(locale="en")
+    context.set_default_timeout(PATIENCE_S * 1000)
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{console.port}/")
+    page.get_by_label("User").fill("viewer")
+    page.get_by_label("Password").fill("guess")
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("The server does not accept this user and password.").wait_for()
+    page.get_by_label("Password").fill("pass")
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_selector(READY)
+    visit(page, "#/stream/orders")
+    page.get_by_role("button", name="Delete the stream").click()
+    page.locator("dialog").get_by_role("button", name="Delete all of it").click()
+    page.get_by_text("This user may not do that.").wait_for()
+    assert client.exists("orders")
+    page.reload()
+    page.wait_for_selector(READY)
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("button", name="Log in").wait_for()
+    page.reload()
+    page.get_by_role("button", name="Log in").wait_for()
+    context.close()
+
+
+def test_a_server_that_goes_away_is_said_and_one_that_comes_back_is_shown(browser: "Browser", tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as first, console_of(first, tmp_path) as console:
+        first.client().xadd("kept", {"n": 1})
+        context = browser.new_context(locale="en")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{console.port}/")
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_selector(READY)
+        visit(page, "#/streams")
+        page.get_by_role("link", name="kept").wait_for()
+        first.stop()
+        page.get_by_text("The server does not answer").wait_for()
+        with ServerProcess(tmp_path, port=first.port) as second:
+            second.client().xadd("fresh", {"n": 1})
+            page.get_by_role("link", name="fresh").wait_for()
+            page.wait_for_function("() => document.querySelector('.banner').hidden")
+        context.close()

@@ -1,0 +1,232 @@
+"""What the page reads and does: pages, bounds, any bytes, filters; the command that is shown is that which is sent."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import redis
+
+from headrace.console.api.filters import read_filter
+from headrace.console.errors import Refused
+from headrace.console.texts import command_line
+from support.console_process import ConsoleProcess, User
+from support.server_process import ServerProcess
+
+BINARY = b"bin\xff\x00ary"
+
+
+def test_ten_thousand_streams_come_by_pages(server: ServerProcess, user: User) -> None:
+    pipeline = server.client().pipeline(transaction=False)
+    for number in range(10_000):
+        pipeline.xadd(f"stream:{number:05}", {"n": number})
+    pipeline.xadd("stream:00007", {"n": "one more"})
+    pipeline.xgroup_create("stream:04000", "g", "0")
+    pipeline.execute()
+    first = user.ask("streams")
+    assert (first["total"], len(first["rows"]), first["rows"][0]["name"]) == (10_000, 50, "stream:00000")
+    last = user.ask("streams", page=199)
+    assert last["rows"][-1]["name"] == "stream:09999"
+    assert user.ask("streams", page=10**9)["page"] == 199
+    assert user.ask("streams", search="AM:0420", size=200)["total"] == 10
+    assert user.ask("streams", search="*:0999?")["total"] == 10
+    assert user.ask("streams", sort="length")["rows"][0]["name"] == "stream:00007"
+    assert user.ask("streams", sort="lag")["rows"][0]["name"] == "stream:04000"
+    assert user.ask("overview")["streams"]["behind"][0]["stream"] == "stream:04000"
+    assert [row["stream"] for row in user.ask("groups")["rows"]] == ["stream:04000"]
+
+
+def test_any_bytes_come_and_go(server: ServerProcess, user: User) -> None:
+    server.client().xadd(BINARY, {b"\xfe": b"\x82<script>"})
+    [row] = user.ask("streams")["rows"]
+    assert row["name"].encode("utf-8", "surrogateescape") == BINARY
+    [entry] = user.ask("entries", stream=row["name"])["entries"]
+    assert entry["fields"] == [["\udcfe", "\udc82<script>"]]
+    told = user.ask("act", kind="add", stream=row["name"], fields=entry["fields"])
+    assert told["command"] == 'XADD "bin\\xff\\x00ary" * "\\xfe" "\\x82<script>"'
+    raw = server.client()
+    raw.connection_pool.connection_kwargs["decode_responses"] = False
+    assert [fields for _, fields in raw.xrange(BINARY)] == [{b"\xfe": b"\x82<script>"}] * 2
+
+
+def test_entries_are_read_from_any_place_in_both_directions(server: ServerProcess, user: User) -> None:
+    for number in range(1, 121):
+        server.client().xadd("s", {"n": number}, id=f"{number}-0")
+
+    def ids(**question: object) -> list[str]:
+        return [entry["id"] for entry in user.ask("entries", stream="s", count=50, **question)["entries"]]
+
+    page = user.ask("entries", stream="s", count=50, backwards=True)
+    assert (page["entries"][0]["id"], page["entries"][-1]["id"], page["next"]) == ("120-0", "71-0", "70-0")
+    assert ids(backwards=True, end=page["next"])[0] == "70-0"
+    assert ids(start="100") == [f"{number}-0" for number in range(100, 121)]
+    assert ids(backwards=True, end="50")[:2] == ["50-0", "49-0"]
+    assert user.ask("entries", stream="s", count=50, start="(70-0")["next"] is None
+    assert user.try_ask("entries", stream="s", start="1; FLUSHALL")[1]["error"] == "id"
+
+
+def test_a_filter_looks_at_many_entries_and_says_how_far_it_came(server: ServerProcess, user: User) -> None:
+    pipeline = server.client().pipeline(transaction=False)
+    for number in range(1, 6_001):
+        pipeline.xadd("s", {"temp": number % 50, "dev": number}, id=f"{number}-0")
+    pipeline.execute()
+    page = user.ask("entries", stream="s", filter="temp >= 49 and dev < 200")
+    assert [entry["id"] for entry in page["entries"]] == ["49-0", "99-0", "149-0", "199-0"]
+    assert (page["looked_at"], page["next"]) == (5000, "(5000-0")
+    rest = user.ask("entries", stream="s", filter="temp >= 49 and dev < 200", start=page["next"])
+    assert (rest["entries"], rest["next"]) == ([], None)
+    found = user.ask("entries", stream="s", filter="temp = 7", count=3)
+    assert [entry["id"] for entry in found["entries"]] == ["7-0", "57-0", "107-0"]
+    assert found["next"] == "157-0"
+    assert user.try_ask("entries", stream="s", filter="temp >")[1]["error"] == "filter"
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("", True), ("temp", True), ("other", False), ("temp=26", True), ("temp = 26.0", True), ("temp > 9", True),
+        ("temp < 3", False), ("temp != 26", False), ('note = "a b"', True), ("note ~ b", True), ("note > a", True),
+        ("temp >= 26 and note ~ x", False), ("temp >= 26 AND note ~ a", True), ('"temp" <= 26', True),
+    ],
+)  # fmt: skip
+def test_what_a_filter_means(text: str, holds: bool) -> None:
+    fields = [b"temp", b"26", b"note", b"a b"]
+    assert all(condition.holds(fields) for condition in read_filter(text)) is holds
+
+
+@pytest.mark.parametrize("text", ["=", "temp >", "temp > 1 or x = 2", "temp > 1 and", '"open'])
+def test_what_is_no_filter_is_refused(text: str) -> None:
+    with pytest.raises(Refused):
+        read_filter(text)
+
+
+def test_an_entry_says_where_it_stands_in_each_group(server: ServerProcess, user: User) -> None:
+    client = server.client()
+    for number in (1, 2):
+        client.xadd("s", {"n": number}, id=f"{number}-0")
+    for group in ("done", "has", "waits"):
+        client.xgroup_create("s", group, "0")
+    client.xreadgroup("done", "c", {"s": ">"}, count=1, noack=True)
+    client.xreadgroup("has", "c", {"s": ">"}, count=1)
+    places = {place["group"]: place for place in user.ask("entry", stream="s", id="1-0")["places"]}
+    assert {name: place["state"] for name, place in places.items()} == {
+        "done": "done", "has": "pending", "waits": "waiting",
+    }  # fmt: skip
+    assert (places["has"]["consumer"], places["has"]["deliveries"]) == ("c", 1)
+    told = user.ask("group", stream="s", group="has")
+    assert (told["lag"], told["pending"], told["by_deliveries"][0]) == (1, 1, [1, 1])
+    assert user.ask("pending", stream="s", group="has")["rows"][0]["id"] == "1-0"
+    assert user.try_ask("group", stream="s", group="none")[0] == 404
+
+
+def test_what_will_happen_is_said_in_numbers_and_then_happens(server: ServerProcess, user: User) -> None:
+    client = server.client()
+    for number in range(1, 11):
+        client.xadd("s", {"n": number}, id=f"{number}-0")
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "c1", {"s": ">"}, count=6)
+
+    def act(kind: str, **body: object) -> tuple[dict[str, object], str, object]:
+        shown = user.ask("act", kind=kind, stream="s", preview=True, **body)
+        done = user.ask("act", kind=kind, stream="s", **body)
+        assert done["command"] == shown["command"]
+        return shown["facts"], done["command"], done["reply"]
+
+    assert act("ack", group="g", ids=["1-0"]) == ({"count": 1}, "XACK s g 1-0", 1)
+    assert act("claim", group="g", ids=["2-0"], consumer="c2")[1:] == ("XCLAIM s g c2 0 2-0 JUSTID", ["2-0"])
+    assert act("release", group="g", ids=["3-0"])[1:] == ("XNACK s g SILENT IDS 1 3-0", 1)
+    assert act("delete_consumer", group="g", consumer="c2") == ({"pending": 1}, "XGROUP DELCONSUMER s g c2", 1)
+    facts, command, _ = act("set_position", group="g", id="2-0")
+    assert (facts["back"], facts["count"], command) == (True, 4, "XGROUP SETID s g 2-0")
+    facts, _, _ = act("set_position", group="g", id="$")
+    assert (facts["back"], facts["count"], facts["to"]) == (False, 8, "10-0")
+    assert act("create_group", group="new", id="0")[1] == "XGROUP CREATE s new 0"
+    assert act("destroy_group", group="g")[0] == {"pending": 4, "consumers": 1}
+    assert act("delete", ids=["1-0", "2-0"]) == ({"count": 2}, "XDEL s 1-0 2-0", 2)
+    assert act("delete_stream")[0] == {"count": 8, "groups": 1, "pending": 0}
+    assert not client.exists("s")
+    assert user.try_ask("act", kind="flushall", stream="s")[0] == 400
+
+
+def test_dead_letters_and_scheduled_messages_are_shown_with_their_origin(server: ServerProcess, user: User) -> None:
+    client = server.client()
+    client.xadd("orders", {"item": "book"}, id="1-1")
+    client.xgroup_create("orders", "g", "0")
+    client.execute_command("HEADRACE", "POLICY", "SET", "orders", "GROUP", "g", "DEADLETTER", "orders:dead")
+    client.xreadgroup("g", "c", {"orders": ">"})
+    client.execute_command("XNACK", "orders", "g", "FATAL", "IDS", 1, "1-1")
+    [row] = user.ask("dead")["rows"]
+    assert row == {"stream": "orders:dead", "length": 1}
+    [letter] = user.ask("dead", stream="orders:dead")["rows"]
+    assert letter["fields"] == [["item", "book"]]
+    assert (letter["origin"]["stream"], letter["origin"]["id"], letter["origin"]["reason"]) == (
+        "orders",
+        "1-1",
+        "fatal",
+    )
+    assert (
+        user.ask("act", kind="redrive", stream="orders:dead", rate=5)["command"]
+        == "HEADRACE REDRIVE orders:dead RATE 5"
+    )
+    ticket = client.execute_command("HEADRACE", "SCHEDULE", "orders", "DELAY", "1h", "item", "pen")
+    assert user.ask("scheduled")["rows"][0]["count"] == 1
+    [message] = user.ask("scheduled", stream="orders")["rows"]
+    assert (message["ticket"], message["fields"]) == (ticket, [["item", "pen"]])
+    assert user.ask("act", kind="unschedule", stream="orders", ticket=ticket)["reply"] == 1
+
+
+def test_the_server_is_shown_without_its_secrets(server: ServerProcess, user: User) -> None:
+    client = server.client()
+    client.execute_command("ACL", "SETUSER", "someone", "on", ">hunter2", "~*")
+    client.config_set("slowlog-log-slower-than", "0")
+    assert user.ask("slow_log")["rows"]
+    client.config_set("slowlog-log-slower-than", "10000")
+    assert {row["user"] for row in user.ask("clients")["rows"]} == {"default"}
+    users = user.ask("users")["rows"]
+    assert "someone" in [row["name"] for row in users]
+    assert "#" not in json.dumps(users)
+    settings = {row["name"]: row for row in user.ask("settings")["rows"]}
+    assert (settings["maxclients"]["value"], settings["maxclients"]["default"]) == ("10000", "10000")
+    assert user.ask("server")["sections"][0]["name"] == "server"
+
+
+def test_a_redis_is_shown_with_what_it_has(redis_server: redis.Redis, tmp_path: Path) -> None:
+    redis_server.flushall()
+    redis_server.xadd("s", {"n": 1}, id="1-1")
+    redis_server.xgroup_create("s", "g", "0")
+    redis_server.xreadgroup("g", "c", {"s": ">"})
+    port = redis_server.connection_pool.connection_kwargs["port"]
+    with ConsoleProcess(tmp_path, f"redis://127.0.0.1:{port}") as console:
+        user = User(console)
+        product = user.about["product"]
+        assert (product["name"], product["headrace"], product["xnack"]) == ("Redis", False, False)
+        assert user.ask("overview")["streams"]["waiting"][0]["pending"] == 1
+        assert user.ask("streams")["rows"][0]["groups"][0]["name"] == "g"
+        assert user.ask("stream", stream="s")["policy"] is None
+        assert user.ask("entry", stream="s", id="1-1")["places"][0]["state"] == "pending"
+        assert user.ask("group", stream="s", group="g")["consumers"][0]["name"] == "c"
+        assert user.ask("settings")["rows"][0]["default"] is None
+        assert user.ask("dead")["rows"] == []
+        assert user.try_ask("scheduled", stream="s")[0] == 400
+        assert user.ask("act", kind="ack", stream="s", group="g", ids=["1-1"])["reply"] == 1
+
+
+def test_a_command_is_written_as_redis_cli_reads_it() -> None:
+    assert command_line([b"XADD", b"a b", b"*", b'q"\\', b"\n\xff", b""]) == 'XADD "a b" * "q\\"\\\\" "\\n\\xff" ""'
+
+
+def test_every_text_is_there_in_both_languages() -> None:
+    static = Path(__file__).parents[2] / "src/headrace/console/static"
+    texts = (static / "texts.js").read_text()
+    known = dict(re.findall(r'^  "?([\w.]+)"?: \["((?:[^"\\]|\\.)*)", "(?:[^"\\]|\\.)+"\],$', texts, re.MULTILINE))
+    assert len(known) > 200
+    assert len(re.findall(r'^  "?[\w.]+"?: \[', texts, re.MULTILINE)) == len(known), "each line has two texts"
+    for page in static.rglob("*.js"):
+        if "vendor" not in page.parts:
+            used = re.findall(r'\bt\("([\w.]+)"', page.read_text())
+            assert not [key for key in used if key not in known], page
+    acts = re.findall(r'^    "(\w+)": \(_', (static.parent / "api/acts.py").read_text(), re.MULTILINE)
+    assert all(f"act.{kind}{part}" in known for kind in acts for part in ("", ".title", ".go"))
+    sources = static.parent.rglob("*.py")
+    codes = {code for source in sources for code in re.findall(r'Refused\(\d+, "(\w+)"', source.read_text())}
+    assert all(f"error.{code}" in known for code in codes)
