@@ -3,7 +3,8 @@
     build/bench/*.json ──► docs/benchmarks/figures.json ──► docs/benchmarks.md and docs/benchmarks/*.svg
 
 The figures are kept beside the page, so that it can be written again without measuring again; what a profile shows
-as the cause of a miss is kept by hand in bench/causes.md, and what was found about replicas in bench/replication.md.
+as the cause of a miss is kept by hand in bench/causes.md, and what was found about replicas, and about data larger than
+memory, in bench/replication.md and bench/larger_than_memory.md.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from headrace.measuring.targets import HEADRACE, REDIS
 
 CAUSES = Path(__file__).with_name("causes.md")
 REPLICATION = Path(__file__).with_name("replication.md")
+LARGER = Path(__file__).with_name("larger_than_memory.md")
 DOCS = Path("docs")
 CHARTS = "benchmarks"
 BARS = {"append", "durable", "memory", "in-process"}
@@ -53,6 +55,7 @@ $ .venv/bin/python -m bench append --page      # a section, and the page with it
 $ .venv/bin/python -m bench page               # the page again, after bench/causes.md or replication.md was edited
 $ .venv/bin/python -m bench.followers          # what a follower costs its master, and confirmed writes
 $ .venv/bin/python -m bench.full_sync          # a follower gets a gigabyte
+$ .venv/bin/python -m bench.larger_than_memory # history on disk beside the same in memory
 $ make bench-quick                             # one line a workload; fails where a ratio is below its floor
 $ .venv/bin/headrace bench --compare           # the same workloads from the command line, with your own settings
 ```
@@ -111,7 +114,7 @@ class Page:
         for section in SECTIONS:
             if section.name in self.sections:
                 self._section(section)
-        self.parts.append(REPLICATION.read_text("utf-8"))
+        self.parts += (REPLICATION.read_text("utf-8"), LARGER.read_text("utf-8"))
         self._machine()
         path = self.docs / "benchmarks.md"
         path.write_text("\n".join(self.parts), "utf-8")
