@@ -96,6 +96,10 @@ def test_names_are_those_of_redis_exporter_and_values_those_of_the_commands(serv
     assert samples[at("headrace_stream_dead_letters", **place)] == 1
     assert samples[at("redis_commands_total", cmd="xreadgroup")] == 1
     assert samples[at("headrace_journal_group_size_sum")] >= 14, "each write is in a group"
+    info = client.info("persistence")
+    assert info["headrace_synced_units"] >= samples[at("headrace_journal_group_size_sum")]
+    assert info["headrace_syncs"] >= samples[at("headrace_journal_sync_seconds_count")] > 0
+    assert info["headrace_sync_usec"] > 0
     assert samples[at("headrace_journal_sync_seconds_count")] == samples[at("headrace_journal_group_size_count")]
 
 

@@ -57,3 +57,7 @@ def fields_of(store: Store) -> Iterator[tuple[str, object]]:
         yield "aof_buffer_length", store.journal.buffered
         yield "aof_pending_bio_fsync", int(store.journal.busy)
         yield "aof_delayed_fsync", 0
+        sync_ns, syncs = store.journal.sync_times[-1]
+        yield "headrace_syncs", syncs
+        yield "headrace_sync_usec", sync_ns // 1000
+        yield "headrace_synced_units", store.journal.group_sizes[-1][0]

@@ -13,6 +13,7 @@ _NUMBERS: Final = (
     *("total_system_memory", "total_commands_processed", "instantaneous_ops_per_sec", "total_net_input_bytes"),
     *("total_net_output_bytes", "aof_enabled", "aof_current_size", "aof_buffer_length", "headrace_segments"),
     *("headrace_segment_bytes", "headrace_cold_bytes", "connected_slaves", "master_repl_offset", "loading"),
+    *("headrace_syncs", "headrace_sync_usec", "headrace_synced_units"),
 )
 _WORDS: Final = (
     *("role", "master_host", "master_port", "master_link_status", "aof_last_write_status", "headrace_offload_status"),

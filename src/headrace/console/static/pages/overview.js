@@ -20,6 +20,8 @@ export async function show(place, _words, signal) {
     new Chart(t("overview.clients"), [{ label: t("overview.connected"), show: number }, { label: t("overview.blocked"), show: number }]),
     new Chart(t("overview.network"), [{ label: t("overview.in"), show: (value) => `${size(value)}/s` }, { label: t("overview.out"), show: (value) => `${size(value)}/s` }]),
   ];
+  if (session.about.product.headrace) charts.push(new Chart(t("overview.sync"), [{ label: t("overview.average"), show: (value) => duration(value) }]),
+    new Chart(t("overview.group_chart"), [{ label: t("overview.commands"), show: rate }]));
   signal.addEventListener("abort", () => charts.forEach((chart) => chart.close()));
   const figures = h("dl", { class: "figures" });
   const worst = h("div", { class: "grid" });
@@ -45,6 +47,12 @@ export async function show(place, _words, signal) {
     charts[1].push(Date.now(), [server.used_memory]);
     charts[2].push(Date.now(), [server.connected_clients, server.blocked_clients]);
     charts[3].push(Date.now(), [per("total_net_input_bytes"), per("total_net_output_bytes")]);
+    const syncs = former && server.headrace_syncs > former.headrace_syncs ? server.headrace_syncs - former.headrace_syncs : 0;
+    const syncMs = syncs ? (server.headrace_sync_usec - former.headrace_sync_usec) / syncs / 1000 : null;
+    const group = syncs ? (server.headrace_synced_units - former.headrace_synced_units) / syncs : null;
+    const groups = syncs ? t("overview.group_size", { n: rate(group) }) : t("overview.no_syncs");
+    charts[4]?.push(Date.now(), [syncMs]);
+    charts[5]?.push(Date.now(), [group]);
     const limit = server.maxmemory ? t("overview.of", { size: size(server.maxmemory) }) : t("overview.no_limit");
     const disk = server.aof_enabled ? size(server.aof_current_size) : t("overview.memory_only");
     const segments = server.headrace_segments ? t("overview.segments", { n: number(server.headrace_segments), size: size(server.headrace_segment_bytes) }) : "";
@@ -54,6 +62,7 @@ export async function show(place, _words, signal) {
       figure(t("overview.commands"), rate(server.instantaneous_ops_per_sec), t("per_second")),
       figure(t("overview.memory"), size(server.used_memory), limit),
       figure(t("overview.disk"), disk, sick ? t("overview.disk_refuses") : segments, sick ? "bad" : ""),
+      server.headrace_syncs === undefined ? null : figure(t("overview.journal"), t("overview.syncs", { n: rate(former ? syncs / former.seconds : 0) }), groups),
       figure(t("overview.clients"), number(server.connected_clients), t("overview.n_blocked", { n: number(server.blocked_clients) })),
       figure(t("overview.role"), t(`role.${server.role}`), server.role === "slave"
         ? `${server.master_host}:${server.master_port} ${server.master_link_status}` : t("overview.replicas", { n: number(server.connected_slaves) }),
