@@ -19,6 +19,7 @@ from headrace.core.errors import (
     StreamIDTooSmall,
 )
 from headrace.core.group import Verdict
+from headrace.core.group_loading import load_consumer, load_pending, load_released
 from headrace.core.stream import Fate, Policy, Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.formats.stream_value import dump_stream
@@ -505,20 +506,20 @@ def test_a_state_that_contradicts_the_nodes_is_refused(busy: Stream) -> None:
 
 def test_pending_lists_that_contradict_themselves_are_refused() -> None:
     group = stream_of("1-0").create_group(b"g")
-    group.load_pending([(StreamID(1), 5, 1), (StreamID(2), 5, 1)])
+    load_pending(group, [(StreamID(1), 5, 1), (StreamID(2), 5, 1)])
     with pytest.raises(CorruptStream, match="two pending records"):
-        group.load_pending([(StreamID(1), 5, 1)])
+        load_pending(group, [(StreamID(1), 5, 1)])
     with pytest.raises(CorruptStream, match="not pending"):
-        group.load_consumer(b"a", 1, 1, [StreamID(7)])
-    group.load_consumer(b"b", 1, 1, [StreamID(1)])
+        load_consumer(group, b"a", 1, 1, [StreamID(7)])
+    load_consumer(group, b"b", 1, 1, [StreamID(1)])
     with pytest.raises(CorruptStream, match="two consumers"):
-        group.load_consumer(b"b", 1, 1, [])
+        load_consumer(group, b"b", 1, 1, [])
     with pytest.raises(CorruptStream, match="owned by two"):
-        group.load_consumer(b"c", 1, 1, [StreamID(1)])
+        load_consumer(group, b"c", 1, 1, [StreamID(1)])
     for released in ([StreamID(1)], [StreamID(7)], [], [StreamID(2), StreamID(2)]):
         with pytest.raises(CorruptStream):
-            group.load_released(released)
-    group.load_released([StreamID(2)])
+            load_released(group, released)
+    load_released(group, [StreamID(2)])
     assert [(str(id), owner) for id, owner, _, _ in group.delivery_order()] == [("2-0", None), ("1-0", b"b")]
 
 

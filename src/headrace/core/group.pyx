@@ -27,8 +27,6 @@ from headrace.core.record_slab cimport BLOCK_BITS, BLOCK_SLOTS, NO_SLOT, NOBODY,
 from headrace.core.slot_index cimport Place
 from headrace.core.stream_id cimport StreamID, less, make_id, max_id, step_up, unwrap_id, wrap_id
 
-from headrace.core.errors import CorruptStream
-
 cdef uint64_t MOST_DELIVERIES = (<uint64_t>1 << 63) - 1
 
 
@@ -591,52 +589,6 @@ cdef class Group:
         cdef Consumer owner = self.owner_of(slot)
         return (wrap_id(record.id), None if owner is None else owner.name, record.time,
                 self.pending.get_deliveries(slot))
-
-    # --- loading and copying -----------------------------------------------------------------------------------
-
-    def load_pending(self, records: list[tuple[StreamID, int, int]]) -> None:
-        """Fill an empty group's pending list with (ID, delivery time, deliveries); `load_consumer` gives owners."""
-        cdef StreamID id
-        for id, time, deliveries in records:
-            if self.pending.find(id.id) != NO_SLOT:
-                raise CorruptStream(f"group {self.name!r} has two pending records of {id}")
-            self.pending.add_unlinked(id.id, time, deliveries)
-
-    def load_consumer(self, name: bytes, seen_ms: int, active_ms: int, owned: list[StreamID]) -> None:
-        """Add a consumer that owns these records of `load_pending`."""
-        cdef Consumer consumer
-        cdef StreamID id
-        cdef uint32_t slot
-        if self.find_consumer(name) is not None:
-            raise CorruptStream(f"group {self.name!r} has two consumers {name!r}")
-        consumer = self.add_consumer(name, seen_ms)
-        consumer.active_time = active_ms
-        for id in owned:
-            slot = self.pending.find(id.id)
-            if slot == NO_SLOT:
-                raise CorruptStream(f"consumer {name!r} owns {id}, which is not pending in group {self.name!r}")
-            if self.pending.slab.at(slot).owner != NOBODY:
-                raise CorruptStream(f"{id} is owned by two consumers of group {self.name!r}")
-            consumer.owned.insert(slot)
-            self.pending.slab.at(slot).owner = consumer.number
-
-    def load_released(self, released: list[StreamID]) -> None:
-        """End the loading: these records, in this order, are nobody's; every other one must have an owner."""
-        cdef list zone = []
-        cdef StreamID id
-        cdef uint32_t slot
-        cdef Consumer consumer
-        cdef uint64_t owned = 0
-        for id in released:
-            slot = self.pending.find(id.id)
-            if slot == NO_SLOT or self.pending.slab.at(slot).owner != NOBODY:
-                raise CorruptStream(f"{id} is listed as released in group {self.name!r} but is owned or not pending")
-            zone.append(slot)
-        for consumer in self.consumer_list():
-            owned += consumer.owned.length
-        if len(set(zone)) != len(zone) or owned + len(zone) != self.pending.by_id.length:
-            raise CorruptStream(f"a pending record of group {self.name!r} has no owner and is not listed as released")
-        self.pending.link_all(zone)
 
     cdef Group copy_for(self, EntryLog log):
         """The same group over a copy of the log."""

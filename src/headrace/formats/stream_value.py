@@ -35,6 +35,7 @@ from headrace.core.cold import ColdRun
 from headrace.core.entry_log import NodeLimits
 from headrace.core.errors import HeadraceError
 from headrace.core.group import Consumer, Group
+from headrace.core.group_loading import load_consumer, load_pending, load_released
 from headrace.core.producers import DEFAULT_DURATION_S, DEFAULT_MAX_SIZE
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MIN_ID, StreamID
@@ -273,13 +274,13 @@ def _read_group(reader: RdbReader, stream: Stream, type_byte: int) -> None:
         position = stream.position_of(last_id)
     group = stream.create_group(name, last_id, position)
     for records in unpack_records(reader, reader.length()):
-        group.load_pending(records)
+        load_pending(group, records)
     for _ in range(reader.length()):
         consumer = reader.string()
         seen = reader.milliseconds()
         active = reader.milliseconds() if type_byte >= 21 else seen
-        group.load_consumer(consumer, seen, active, _read_ids(reader))
-    group.load_released(_read_ids(reader) if type_byte >= 27 else [])
+        load_consumer(group, consumer, seen, active, _read_ids(reader))
+    load_released(group, _read_ids(reader) if type_byte >= 27 else [])
 
 
 def _read_ids(reader: RdbReader) -> list[StreamID]:
