@@ -62,7 +62,7 @@ def sorted_set_at(call: Call, key: bytes) -> SortedSet | None:
 
 
 def note_change(call: Call, key: bytes, event_class: Event, event: bytes, changes: int = 1) -> None:
-    """Tell who watches and who listens what happened to a key, and count it."""
+    """Tell clients that watch or listen what happened to a key, and count the change."""
     call.touch(key)
     call.notify(event_class, event, key)
     call.changed(changes)

@@ -124,7 +124,7 @@ class Replication:
         """Note how far a follower has applied effects, and how far it has them on disk; None: it does not say."""
 
     def request_acknowledgements(self) -> None:
-        """Ask all followers how far they are, once for all who ask in this turn of the event loop."""
+        """Ask all followers how far they are, once for all callers in this turn of the event loop."""
 
     def count_acknowledged(self, offset: int) -> int:  # noqa: ARG002
         """Count the followers that have applied everything up to an offset."""

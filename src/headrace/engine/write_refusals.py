@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Cause(IntEnum):
-    """Who refuses writes; the first that does is asked for its sentence."""
+    """The causes to refuse writes; the first that holds gives the sentence."""
 
     DISK = 0  # it does not take what is written, or no snapshots
     REPLICAS = 1  # fewer than `min-replicas-to-write` are there

@@ -80,7 +80,7 @@ def machine_seconds() -> float:
 
 
 def _loaded(target: Target, clients: int, work: Callable[[Load], None]) -> tuple[Load, Sample]:
-    """Let a load of so many clients work on a server; return also who used the cores meanwhile."""
+    """Let a load of so many clients work on a server; return also which processes used the cores meanwhile."""
     with ExitStack() as stack:
         lines = [stack.enter_context(target.connect()) for _ in range(clients)]
         load = Load([line.fileno() for line in lines])

@@ -46,7 +46,7 @@ class Confirmation:
         self._journal.await_replicas(bool(self._needed))
 
     def decide(self) -> None:
-        """Follow a change of the role, of the settings, or of who follows."""
+        """Follow a change of the role, of the settings, or of the followers."""
         needed = self._needed
         if self._journal.confirms != bool(needed):
             if self._engine.is_replica:

@@ -148,7 +148,7 @@ class MasterConnection:
         return self._incoming.count
 
     def abort(self) -> None:
-        """End it; who reads learns that."""
+        """End it; a coroutine that reads from it learns that."""
         self._incoming.take = None
         self._transport.abort()
 

@@ -291,7 +291,7 @@ class ReplicationNode(Replication):
         self.followers.acknowledged(client, offset, synced)
 
     def request_acknowledgements(self) -> None:
-        """Ask all followers how far they are, once for all who ask in this turn of the event loop."""
+        """Ask all followers how far they are, once for all callers in this turn of the event loop."""
         if not self._acks_wanted:
             self._acks_wanted = True
             self._call_soon(self._ask_followers)

@@ -58,7 +58,7 @@ class SnapshotFile:
 
 
 class Receiver(Protocol):
-    """Who wants a snapshot."""
+    """A receiver of a snapshot."""
 
     @property
     def is_there(self) -> bool:
@@ -82,7 +82,7 @@ class Receiver(Protocol):
 
 
 class OutgoingSnapshots:
-    """Who waits for a snapshot, and the one that is being written."""
+    """The receivers that wait for a snapshot, and the snapshot that is being written."""
 
     def __init__(self, store: Store, log: Log) -> None:
         self._store = store

@@ -25,7 +25,7 @@ _MORE_TIME_US: Final = 30_000_000
 
 
 class Supervisor:
-    """Who waits for this process; `kind` is "systemd", "upstart" or "no"."""
+    """The supervisor that waits for this process; `kind` is "systemd", "upstart" or "no"."""
 
     def __init__(self, asked_for: str) -> None:
         """Take from the environment what children must not inherit."""

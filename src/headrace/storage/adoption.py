@@ -68,7 +68,7 @@ def load_adopted(engine: Engine, disk: Disk, path: Path, log: Log) -> Generator[
 
 
 def _drop_data(engine: Engine) -> None:
-    """Free all keys beside the event loop; who watches one or keeps a copy of it learns that it has changed."""
+    """Free all keys beside the event loop; clients that watch one or keep a copy of it learn that it has changed."""
     for db in engine.databases:
         for key in [key for key in db.watchers if key in db.values]:
             engine.keyspace.touch(db, key)

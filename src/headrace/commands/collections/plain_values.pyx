@@ -41,7 +41,7 @@ cdef dict hash_at(Call call, bytes key):
 
 
 cdef int note_change(Call call, bytes key, int event_class, bytes event, int64_t changes) except -1:
-    """Tell who watches and who listens what happened to a key, and count it."""
+    """Tell clients that watch or listen what happened to a key, and count the change."""
     call.touch(key)
     call.notify(event_class, event, key)
     return call.changed(changes)

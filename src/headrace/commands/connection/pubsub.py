@@ -28,7 +28,7 @@ _SHARD_CHANNELS: Final = (1, -1, 1)
 
 
 def _publish(call: Call, send: Callable[[bytes, bytes], int]) -> None:
-    """Send a message to who listens here, and at replicas.
+    """Send a message to the clients that listen here, and at replicas.
 
     Without replicas it is no effect, and does not wait for the disk. What is repeated from files was heard before.
     """
@@ -40,13 +40,13 @@ def _publish(call: Call, send: Callable[[bytes, bytes], int]) -> None:
 
 @command("publish channel message", arity=3, flags=_SEND, since="2.0.0", group="pubsub")
 def publish(call: Call) -> None:
-    """Send a message to who listens to the channel, by its name or by a pattern, and reply how many that are."""
+    """Send a message to the clients of a channel, by its name or by a pattern, and reply how many they are."""
     _publish(call, call.engine.exchange.publish)
 
 
 @command("spublish shardchannel message", arity=3, flags=_SEND, keys=_SHARD_CHANNEL, since="7.0.0", group="pubsub")
 def spublish(call: Call) -> None:
-    """Send a message to who listens to the shard's channel, and reply how many that are."""
+    """Send a message to the clients of the shard's channel, and reply how many they are."""
     _publish(call, call.engine.exchange.publish_to_shard)
 
 

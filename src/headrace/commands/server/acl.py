@@ -173,7 +173,7 @@ def acl_genpass(call: Call) -> None:
     call.reply.bulk(token_hex(digits)[:digits].encode())
 
 
-# --- who was turned away ---------------------------------------------------------------------------------------
+# --- clients that were turned away -------------------------------------------------------------------------------
 
 
 @command("acl|log [count | RESET]", arity=-2, flags=_ADMIN, since="6.0.0", group="server")
@@ -230,7 +230,7 @@ def _file(call: Call) -> str:
 
 @command("acl|load", arity=2, flags=_ADMIN, since="6.0.0", group="server")
 def acl_load(call: Call) -> None:
-    """Take over the users of the ACL file, or where something is wrong with it, none; end who is no user any more."""
+    """Take over the users of the ACL file, all or none; disconnect clients whose user is gone."""
     try:
         ended = call.engine.users.load_file(_file(call))
     except BadUsers as bad:

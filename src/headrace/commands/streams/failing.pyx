@@ -254,7 +254,7 @@ cdef bint bury(Call call, bytes key, Group group, GroupRules rules, uint32_t slo
             forget_record(call, key, group, rules, slot)
             return True
     except ColdReadError:
-        return False                    # it stays pending, and who reads it is told why
+        return False                    # it stays pending, and a client that reads it is told why
     kept = read_retry(call, rules, id)
     if kept is not None:
         first = kept[0]

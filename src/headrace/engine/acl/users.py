@@ -84,7 +84,7 @@ class Users:
     def authenticate(self, client: Client, name: bytes, password: bytes) -> bool:
         """Let a client be a user from now on, if it knows the password."""
         user = self.by_name.get(name)
-        # Who is not there takes as long to ask as who is.
+        # A name that no user has takes as long as one that a user has.
         right = (user or self.default).accepts(password)
         if user is None or not right or not user.enabled:
             return False

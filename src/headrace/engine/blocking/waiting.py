@@ -34,7 +34,7 @@ KeyOfDatabase: TypeAlias = tuple[Database, bytes]
 
 
 class WaitingRoom:
-    """Who waits for what. The engine decides when to serve; this keeps the order and the time."""
+    """Which client waits for what. The engine decides when to serve; this keeps the order and the time."""
 
     def __init__(self, chores: Chores) -> None:
         self.clients: dict[Client, None] = {}

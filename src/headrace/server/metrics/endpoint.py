@@ -125,7 +125,7 @@ class _Exchange(asyncio.Protocol):
         self._transport.abort()
 
     def eof_received(self) -> bool:
-        return self._answering is not None  # who has asked may close its side, and read on
+        return self._answering is not None  # a client may close its side once it has asked, and read on
 
     def data_received(self, data: bytes) -> None:
         if self._answering is not None or self._transport.is_closing():
