@@ -11,12 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameReader
 from pyspark.sql import types as t
 
+from headrace.spark.batch_reader import StreamBatchReader
 from headrace.spark.errors import BadSchema
 from headrace.spark.options import read_options
 from headrace.spark.projection import projection_for
-from support.spark.frames import rows, sentence
+from support.spark.frames import rows, sentence, url_of
 
 Source = Callable[..., DataFrameReader]
+HINT = "(Where a field is called so, set the option metadataPrefix to something else.)"
 TEMPERATURES = "_id string, temp double, unit string"
 
 
@@ -84,8 +86,8 @@ MALFORMED = {
     "string": [b"\xff\xfe", b"\xed\xa0\x80"],
     "timestamp": [b"yesterday", b"2026-13-01", b"99999999999999999999"],
     "date": [b"2026-02-30", b"28.2.2026"],
-    "struct<a:int>": [b"{", b"[1]", b'{"a": "x"}', b"5"],
-    "array<int>": [b'{"a": 1}', b"[1.5]"],
+    "struct<a:int>": [b"{", b"[1]", b"5"],
+    "array<int>": [b'{"a": 1}', b"7"],
 }
 
 
@@ -131,6 +133,51 @@ def test_failfast_names_the_entry_the_field_and_the_value(source: Source, server
     )
 
 
+def test_a_wrong_type_inside_of_json_is_null_there_and_keeps_the_rest(source: Source, server: redis.Redis) -> None:
+    server.xadd("s", {"v": '{"a": "x", "b": {"c": [1, 1.5, 3]}, "d": "kept"}', "m": '{"k": 1, "l": []}'}, id="1-0")
+    server.xadd("s", {"v": '{"a": 7, "b": 5, "d": null}', "m": "{}"}, id="2-0")
+    server.xadd("s", {"v": '{"a": 7}'}, id="3-0")
+    schema = "_id string, v struct<a:int,b:struct<c:array<int>>,d:string>, m map<string,int>"
+    found = [row.asDict(recursive=True) for row in source(keys="s").schema(schema).load().collect()]
+    assert [(row["v"], row["m"]) for row in found] == [
+        ({"a": None, "b": {"c": [1, None, 3]}, "d": "kept"}, {"k": 1, "l": None}),
+        ({"a": 7, "b": None, "d": None}, {}),
+        ({"a": 7, "b": None, "d": None}, None),
+    ]
+    dropped = source(keys="s", mode="dropmalformed").schema(schema).load()
+    assert [row._id for row in dropped.collect()] == ["3-0"]
+
+
+def test_malformed_entries_are_kept_whole_in_a_column_for_them(source: Source, server: redis.Redis) -> None:
+    add_temperatures(server)
+    server.xadd("s", {"temp": b"\xff", "v": '{"a": "x"}'}, id="5-0")
+    schema = "_id string, temp double, v struct<a:int>, _corrupt_record string, unit string"
+    assert [(row._id, row._corrupt_record) for row in source(keys="s").schema(schema).load().collect()] == [
+        *(("1-0", None), ("2-0", '{"temp": "warm", "unit": "C"}'), ("3-0", None), ("4-0", None)),
+        ("5-0", r'{"temp": "\\xff", "v": "{\"a\": \"x\"}"}'),
+    ]
+    options = {"columnNameOfCorruptRecord": "bad"}
+    frame = source(keys="s", startingId="2-0", endingId="2-0", **options).schema("temp int, bad string").load()
+    assert rows(frame) == [(None, '{"temp": "warm", "unit": "C"}')]
+
+
+@pytest.mark.usefixtures("spark")  # which reads the DDL
+def test_a_column_id_that_no_entry_fills_is_reported_once(
+    caplog: pytest.LogCaptureFixture, redis_server: redis.Redis
+) -> None:
+    add_temperatures(redis_server)
+    given = {"url": url_of(redis_server), "keys": "s"}
+    for schema, warnings in {"id string, temp double": 1, "_id string, id string": 0, "temp double": 0}.items():
+        caplog.clear()
+        reader = StreamBatchReader(
+            cast(t.StructType, t.StructType.fromDDL(schema)), read_options(given, streaming=False)
+        )
+        for _ in range(2):
+            for partition in reader.partitions():
+                assert sum(batch.num_rows for batch in reader.read(partition)) == 4
+        assert len([each for each in caplog.messages if "the ID of an entry is '_id'" in each]) == warnings
+
+
 def test_fields_with_the_names_of_metadata(source: Source, server: redis.Redis) -> None:
     server.xadd("s", {"id": "mine", "_id": "5", "key": "k"}, id="1-0")
     assert rows(source(keys="s").schema("id string, key string, _id string").load()) == [("mine", "k", "1-0")]
@@ -144,6 +191,15 @@ def test_fields_with_the_names_of_metadata(source: Source, server: redis.Redis) 
         ("v interval day to second", "column 'v' is interval day to second, which the bytes of a field cannot become"),
         ("_id int", "column '_id' is int: expected string or binary"),
         ("_ms string", "column '_ms' is string: expected long"),
+        (
+            "_offset long",
+            f"column '_offset' is nothing that an entry has: did you mean _id? {HINT}",
+        ),
+        (
+            "_xyz long",
+            f"column '_xyz' is nothing that an entry has: there are _key, _id, _ms, _seq, _timestamp, _fields. {HINT}",
+        ),
+        ("_corrupt_record int", "column '_corrupt_record' is int: expected string, for corrupt records"),
         ("v int not null", "column 'v' is NOT NULL, but an entry may lack any field: declare it nullable"),
     ],
 )

@@ -28,6 +28,8 @@ r"""The options of a source and of a sink: what they are called, what they may b
       columns               of the default schema, commas between   all
       mode                  permissive, dropmalformed, failfast     permissive
       metadataPrefix        of metadata columns in a schema         _
+      columnNameOfCorruptRecord  the column of a schema that has    _corrupt_record
+                            malformed entries as JSON
       maxEntriesPerTrigger  entries of one micro-batch              1000000
       maxBytesPerTrigger    bytes of one micro-batch                as many as there are
       failOnDataLoss        true, false                             true
@@ -78,6 +80,7 @@ _READING: Final = (
     *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom", "archive", "archiveCheckpoint"),
+    "columnNameOfCorruptRecord",
 )
 _WRITING: Final = ("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid")
 # What Spark's source for Kafka and spark-redis call them.
@@ -171,6 +174,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     mode: Mode
     metadata_prefix: str
+    corrupt_column: str
     entries_per_trigger: int | None
     bytes_per_trigger: int | None
     fail_on_data_loss: bool
@@ -235,6 +239,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         columns=_columns(options.text("columns")),
         mode=cast(Mode, options.one_of("mode", ("permissive", "dropmalformed", "failfast"))),
         metadata_prefix=options.text("metadataPrefix") or "_",
+        corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         entries_per_trigger=options.count("maxEntriesPerTrigger"),
         bytes_per_trigger=options.count("maxBytesPerTrigger"),
         fail_on_data_loss=options.one_of("failOnDataLoss", ("true", "false")) == "true",

@@ -9,7 +9,7 @@
     timestamp         ISO 8601 (without a zone: UTC), or milliseconds since 1970, as in IDs
     timestamp_ntz     the same, as the clock in UTC shows it
     date              ISO 8601
-    struct array map  JSON
+    struct array map  JSON; a member or an item of another type is null, and the rest is kept
 
 Any other value is malformed: it becomes null, and a mask says where. Arrow's kernels parse whole columns. Python parses
 only the values that they refuse, one by one and by the same rules.
@@ -37,6 +37,7 @@ _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BITS: Final[dict[type[t.DataType], int]] = {t.ByteType: 8, t.ShortType: 16, t.IntegerType: 32, t.LongType: 64}
 _EXACT: Final = Context(prec=80)
+_MALFORMED: Final = (ValueError, InvalidOperation, OverflowError, TypeError)
 
 Parsed = tuple[pa.Array, pa.Array | None]
 """A column, and where it is malformed; None: nowhere."""
@@ -106,9 +107,11 @@ def _one_by_one(values: pa.Array, spark_type: t.DataType, arrow_type: pa.DataTyp
     malformed: list[int] = []
     for place, value in enumerate(values.to_pylist()):
         try:
-            parsed.append(None if value is None else parse(value.decode()))
-        except (ValueError, InvalidOperation, OverflowError, TypeError):
-            parsed.append(None)
+            read, whole = (None, True) if value is None else parse(value.decode())
+        except _MALFORMED:
+            read, whole = None, False
+        parsed.append(read)
+        if not whole:
             malformed.append(place)
     if not malformed:
         return pa.array(parsed, arrow_type), None
@@ -118,11 +121,17 @@ def _one_by_one(values: pa.Array, spark_type: t.DataType, arrow_type: pa.DataTyp
     return pa.array(parsed, arrow_type), pc.cast(pa.array(list(mask), pa.uint8()), pa.bool_())
 
 
-def _parser(spark_type: t.DataType) -> Callable[[str], Any]:
+def _parser(spark_type: t.DataType) -> Callable[[str], tuple[Any, bool]]:
+    """Return what reads a text, and says whether all of it is of the type."""
     scalar = _scalar(spark_type)
     if scalar is not None:
-        return scalar
-    return lambda text: _from_json(json.loads(text, parse_float=Decimal), spark_type)
+        return lambda text: (scalar(text), True)
+    return lambda text: _read_json(text, spark_type)
+
+
+def _read_json(text: str, spark_type: t.DataType) -> tuple[Any, bool]:
+    wrong: list[Any] = []
+    return _from_json(json.loads(text, parse_float=Decimal), spark_type, wrong), not wrong
 
 
 def _scalar(spark_type: t.DataType) -> Callable[[str], Any] | None:
@@ -196,20 +205,33 @@ _SCALARS: Final[tuple[tuple[type[t.DataType], Callable[[str], Any]], ...]] = (
 )
 
 
-def _from_json(value: Any, spark_type: t.DataType) -> Any:
-    """Convert a parsed JSON value to the type; missing members become null, unknown ones are left out."""
+def _from_json(value: Any, spark_type: t.DataType, wrong: list[Any]) -> Any:
+    """Convert a parsed JSON value to the type; missing members become null, unknown ones are left out.
+
+    What is inside of it and has another type is null, and is added to `wrong`.
+    """
     if value is None:
         return None
     if isinstance(spark_type, t.StructType):
         _expect(value, dict)
-        return {field.name: _from_json(value.get(field.name), field.dataType) for field in spark_type.fields}
+        return {field.name: _inside(value.get(field.name), field.dataType, wrong) for field in spark_type.fields}
     if isinstance(spark_type, t.ArrayType):
         _expect(value, list)
-        return [_from_json(item, spark_type.elementType) for item in value]
+        return [_inside(item, spark_type.elementType, wrong) for item in value]
     if isinstance(spark_type, t.MapType):
         _expect(value, dict)
-        return [(name, _from_json(item, spark_type.valueType)) for name, item in value.items()]
-    return _parser(spark_type)(_json_text(value, spark_type))
+        return [(name, _inside(item, spark_type.valueType, wrong)) for name, item in value.items()]
+    scalar = _scalar(spark_type)
+    assert scalar is not None  # noqa: S101  (`supports` has refused every other type)
+    return scalar(_json_text(value, spark_type))
+
+
+def _inside(value: Any, spark_type: t.DataType, wrong: list[Any]) -> Any:
+    try:
+        return _from_json(value, spark_type, wrong)
+    except _MALFORMED:
+        wrong.append(value)
+        return None
 
 
 def _json_text(value: Any, spark_type: t.DataType) -> str:

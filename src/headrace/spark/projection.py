@@ -12,12 +12,18 @@
 array<struct<name, value>> of the same, which keeps repeated fields. Of a field that an entry repeats, a column has the
 last. An `ms` or `seq` over 2^63 - 1, which Spark has no type for, is null; `id` is always whole.
 
+A string column `_corrupt_record`, or as `columnNameOfCorruptRecord` says, has the fields of an entry as JSON where one
+of them is not of its column's type, and is null otherwise.
+
 XRANGE gives `RawColumns`, and every value is parsed here. Nodes are decoded by compiled code with the same rules; only
 the rare types are parsed here.
 """
 
+import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 import pyarrow as pa
@@ -50,6 +56,11 @@ _DECODED: Final = (
 )  # what nodes are decoded to at once
 _TEXTS: Final = (t.StringType, t.BinaryType)
 _SHOWN: Final = 60
+_CORRUPT: Final = "corrupt"  # the column that is no metadata of an entry
+_PAIRS: Final = pa.list_(pa.struct([pa.field("name", pa.binary()), pa.field("value", pa.binary())]))
+# What Spark's source for Kafka has, and what comes nearest here.
+_CALLED_ELSEWHERE: Final = {"offset": "id", "topic": "key", "partition": "key", "value": "fields", "headers": "fields"}
+_LOG = logging.getLogger("headrace.spark")
 
 
 @dataclass(frozen=True)
@@ -70,22 +81,28 @@ class RawColumns:
 @dataclass(frozen=True)
 class _Column:
     name: str
-    metadata: str | None  # which; None: a field
+    metadata: str | None  # which, or _CORRUPT; None: a field
     spark_type: t.DataType
 
 
 class Projection:
     """How the entries of streams become record batches of one schema. Pickled to the tasks."""
 
-    def __init__(self, schema: t.StructType, metadata_prefix: str | None, mode: Mode) -> None:
+    def __init__(
+        self, schema: t.StructType, metadata_prefix: str | None, mode: Mode, corrupt_column: str | None = None
+    ) -> None:
         self._mode = mode
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._columns = [_column(field, metadata_prefix) for field in schema.fields]
+        self._columns = [_column(field, metadata_prefix, corrupt_column) for field in schema.fields]
+        self._keeps_corrupt = any(column.metadata == _CORRUPT for column in self._columns)
+        self._suspect = _suspect(schema, metadata_prefix)
         self.field_names = [column.name.encode() for column in self._columns if column.metadata is None]
         """The fields that become columns, in their order."""
-        self.wants_fields = any(column.metadata == "fields" for column in self._columns)
+        self.wants_fields = any(column.metadata in {"fields", _CORRUPT} for column in self._columns)
         """Whether all fields of an entry are asked for."""
-        self.id_columns = {column.name: column.metadata for column in self._columns if column.metadata is not None}
+        self.id_columns = {
+            column.name: column.metadata for column in self._columns if column.metadata not in {None, _CORRUPT}
+        }
         """What metadata is called in this schema."""
         self._decoder: EntryDecoder | None = None
 
@@ -95,6 +112,9 @@ class Projection:
         malformed: pa.Array | None = None
         values = iter(raw.values)
         for column, target in zip(self._columns, self._schema, strict=True):
+            if column.metadata == _CORRUPT:
+                arrays.append(pa.nulls(len(raw), target.type))
+                continue
             if column.metadata is not None:
                 arrays.append(_metadata(column.metadata, raw, key, target.type))
                 continue
@@ -105,10 +125,10 @@ class Projection:
                 if self._mode == "failfast":
                     raise _malformed(raw, key, column, texts, bad)
                 malformed = bad if malformed is None else pc.or_(malformed, bad)
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        if malformed is not None and self._mode == "dropmalformed":
-            batch = batch.filter(pc.invert(malformed))
-        return batch
+        if malformed is not None and self._keeps_corrupt:
+            pairs = pa.ListArray.from_arrays(raw.offsets, pa.StructArray.from_arrays([raw.names, raw.items], ["", " "]))
+            self._fill_corrupt(arrays, malformed, pairs)
+        return self._finished(arrays, malformed)
 
     def decode(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> pa.RecordBatch:
         """Make a record batch of the entries of nodes, (master ID, listpack) each, that lie between two IDs."""
@@ -117,7 +137,12 @@ class Projection:
         decoded = self._decoder.decode(nodes, first, last, key)
         malformed = decoded.malformed
         arrays: list[pa.Array] = []
-        for column, target, array in zip(self._columns, self._schema, decoded.batch.columns, strict=True):
+        found = iter(decoded.batch.columns)
+        for column, target in zip(self._columns, self._schema, strict=True):
+            if column.metadata == _CORRUPT:
+                arrays.append(pa.nulls(decoded.batch.num_rows, target.type))
+                continue
+            array = next(found)
             if array.type == target.type:
                 arrays.append(array)
                 continue
@@ -127,7 +152,28 @@ class Projection:
                 malformed = bad if malformed is None else pc.or_(malformed, bad)
         if malformed is not None and self._mode == "failfast":
             self._name_malformed(nodes, first, last, key)
+        if malformed is not None and self._keeps_corrupt:
+            whole = EntryDecoder(pa.schema([pa.field("", _PAIRS)]), {"": "fields"})
+            self._fill_corrupt(arrays, malformed, whole.decode(nodes, first, last, key).batch.column(0))
+        return self._finished(arrays, malformed)
+
+    def _fill_corrupt(self, arrays: list[pa.Array], malformed: pa.Array, pairs: pa.Array) -> None:
+        """Give malformed rows their fields as JSON, in the column for that."""
+        bad = malformed.to_pylist()
+        texts = [_as_json(pairs[place]) if is_bad else None for place, is_bad in enumerate(bad)]
+        for place, column in enumerate(self._columns):
+            if column.metadata == _CORRUPT:
+                arrays[place] = pa.array(texts, pa.string())
+
+    def _finished(self, arrays: list[pa.Array], malformed: pa.Array | None) -> pa.RecordBatch:
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if self._suspect is not None and batch.num_rows:
+            if batch.column(self._suspect).null_count == batch.num_rows:
+                _LOG.warning(
+                    "column %r is the field of that name, which entries do not have: the ID of an entry is %r",
+                    *("id", "_id"),
+                )
+            self._suspect = None
         if malformed is not None and self._mode == "dropmalformed":
             batch = batch.filter(pc.invert(malformed))
         return batch
@@ -136,6 +182,8 @@ class Projection:
         """Return the schema that nodes are decoded to: rare types are bytes there, and are parsed afterwards."""
         fields = []
         for column, target in zip(self._columns, self._schema, strict=True):
+            if column.metadata == _CORRUPT:
+                continue
             rare = column.metadata is None and not isinstance(column.spark_type, _DECODED)
             fields.append(pa.field(target.name, pa.binary()) if rare else target)
         return pa.schema(fields)
@@ -159,7 +207,7 @@ def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
         raise BadOption(
             "columns", ",".join(options.columns), "the schema that was given names the columns; leave this option out"
         )
-    return Projection(schema, options.metadata_prefix, options.mode)
+    return Projection(schema, options.metadata_prefix, options.mode, options.corrupt_column)
 
 
 def default_schema(options: ReadOptions) -> t.StructType:
@@ -177,19 +225,48 @@ def default_schema(options: ReadOptions) -> t.StructType:
     return t.StructType([DEFAULT_SCHEMA[name] for name in options.columns])
 
 
-def _column(field: t.StructField, metadata_prefix: str | None) -> _Column:
+def _suspect(schema: t.StructType, metadata_prefix: str | None) -> int | None:
+    """Return the place of a column `id` of a schema that has no column for the ID of an entry; None: there is none."""
+    names = schema.names
+    return names.index("id") if metadata_prefix == "_" and "id" in names and "_id" not in names else None
+
+
+def _as_json(pairs: pa.Scalar) -> str:
+    fields = {_as_text(name): _as_text(value) for name, value in (pair.values() for pair in pairs.as_py())}
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _column(field: t.StructField, metadata_prefix: str | None, corrupt_column: str | None) -> _Column:
     kind = field.dataType
+    if field.name == corrupt_column:
+        if not isinstance(kind, t.StringType):
+            raise BadSchema(f"column {field.name!r} is {kind.simpleString()}: expected string, for corrupt records")
+        return _Column(field.name, _CORRUPT, kind)
     if metadata_prefix is not None and field.name.startswith(metadata_prefix):
         metadata = field.name[len(metadata_prefix) :]
         if metadata in METADATA:
             if not _fits(metadata, kind):
                 raise BadSchema(f"column {field.name!r} is {kind.simpleString()}: {_expected(metadata)}")
             return _Column(field.name, metadata, kind)
+        if metadata_prefix:
+            raise BadSchema(_unknown(field.name, metadata, metadata_prefix))
     if not supports(kind):
         raise BadSchema(f"column {field.name!r} is {kind.simpleString()}, which the bytes of a field cannot become")
     if not field.nullable:
         raise BadSchema(f"column {field.name!r} is NOT NULL, but an entry may lack any field: declare it nullable")
     return _Column(field.name, None, kind)
+
+
+def _unknown(name: str, metadata: str, prefix: str) -> str:
+    near = (
+        [_CALLED_ELSEWHERE[metadata]] if metadata in _CALLED_ELSEWHERE else get_close_matches(metadata, METADATA, n=1)
+    )
+    known = ", ".join(f"{prefix}{each}" for each in DEFAULT_SCHEMA.names)
+    hint = f"did you mean {prefix}{near[0]}?" if near else f"there are {known}."
+    return (
+        f"column {name!r} is nothing that an entry has: {hint} (Where a field is called so, set the option "
+        "metadataPrefix to something else.)"
+    )
 
 
 def _fits(metadata: str, kind: t.DataType) -> bool:
