@@ -55,7 +55,7 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     options_metavar="[CONFIG] [--SETTING VALUE ...]",
 )(serve)
-app.command(help=DEMO_HELP, short_help="Show the whole road, with two kills on the way.")(demo)
+app.command(help=DEMO_HELP, short_help="Show the way of messages, with two kills.")(demo)
 app.command(help=TOP_HELP, short_help="Watch the streams of a server.")(top)
 app.command(help=CONSOLE_HELP, short_help="Show a server in the browser.")(console)
 app.command(help=TAIL_HELP, short_help="Print the end of streams, and what comes.")(tail)

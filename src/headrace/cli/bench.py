@@ -45,7 +45,7 @@ def bench(  # noqa: PLR0917 — typer takes options from parameters
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds of each workload and server.")] = 3,
     chart: Annotated[Path | None, typer.Option("--chart", help="Write a chart, as SVG.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every round as JSON.")] = False,
-    show_list: Annotated[bool, typer.Option("--list", help="List the workloads and leave.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the workloads and exit.")] = False,
 ) -> None:
     """Measure a server."""
     from headrace.measuring.running import BenchOptions, list_workloads, run_bench  # noqa: PLC0415 — others do not need it

@@ -81,7 +81,7 @@ def redrive(
         int | None,
         typer.Option("--rate", min=1, help="So many a second; the server goes on by itself.", show_default=False),
     ] = None,
-    status: Annotated[bool, typer.Option("--status", help="Show how far the one with a rate is.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show how far one with --rate is.")] = False,
     end: Annotated[bool, typer.Option("--end", help="End the one with a rate.")] = False,
     as_json: AsJson = False,
     server: ServerAddress,

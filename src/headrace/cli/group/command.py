@@ -79,12 +79,12 @@ def reset(
             "--to",
             parser=group_place,
             metavar="PLACE",
-            help="Behind this ID, or this time on.",
+            help="After this ID, or from this time on.",
             show_default=False,
         ),
     ] = None,
     lag: Annotated[
-        int | None, typer.Option("--lag", min=0, help="So that this many are still to be read.", show_default=False)
+        int | None, typer.Option("--lag", min=0, help="Leave this many entries to be read.", show_default=False)
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -115,7 +115,7 @@ def claim(
     group: _Group,
     to: Annotated[str, typer.Option("--to", help="The consumer that gets them.", show_default=False)],
     idle: Annotated[
-        int, typer.Option("--idle", parser=duration_ms, metavar="DURATION", help="Pending without a word for so long.")
+        int, typer.Option("--idle", parser=duration_ms, metavar="DURATION", help="Only entries idle for so long.")
     ] = "1m",  # type: ignore[assignment]  # typer parses the default, too
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="No more than this.", show_default=False)
@@ -139,7 +139,7 @@ def pending(
         str | None, typer.Option("--consumer", help="Only those of this one.", show_default=False)
     ] = None,
     idle: Annotated[
-        int, typer.Option("--idle", parser=duration_ms, metavar="DURATION", help="Only those without a word so long.")
+        int, typer.Option("--idle", parser=duration_ms, metavar="DURATION", help="Only entries idle for so long.")
     ] = "0s",  # type: ignore[assignment]  # typer parses the default, too
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="No more than this.")] = 20,
     as_json: AsJson = False,

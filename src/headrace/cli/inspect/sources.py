@@ -65,7 +65,7 @@ def from_server(key: bytes, address: ServerAddress) -> FoundStream:
         require_stream(client, key)
         payload = client.dump(key)
         if payload is None:
-            raise CommandFailed(f"The stream {shown(key)} is gone since a moment ago.")
+            raise CommandFailed(f"The stream {shown(key)} was deleted a moment ago.")
         on_disk = _on_disk_of_server(client, key)
         return _of_payload(key, f"on the server at {place_of(client)}", payload, on_disk)
 

@@ -40,9 +40,7 @@ class StreamColumns:
         None
     )
     partitions: Annotated[int | None, typer.Option(help="Spread over KEY:0 … KEY:N-1.", show_default=False)] = None
-    partition_by: Annotated[str | None, typer.Option(help="The column whose hash says which.", show_default=False)] = (
-        None
-    )
+    partition_by: Annotated[str | None, typer.Option(help="Its hash chooses the stream.", show_default=False)] = None
     maxlen: Annotated[
         int | None, typer.Option(help="Trim the stream to about so many entries.", show_default=False)
     ] = None

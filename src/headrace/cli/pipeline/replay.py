@@ -34,7 +34,7 @@ def replay(
     path: ArchivePath,
     keys: SomeStreams = None,
     to_key: Annotated[str | None, typer.Option(help="Another name for a single stream.", show_default=False)] = None,
-    prefix: Annotated[str, typer.Option(help="Before the name of every stream.", show_default=False)] = "",
+    prefix: Annotated[str, typer.Option(help="A prefix of every stream's name.", show_default=False)] = "",
     start: From = None,
     end: To = None,
     speed: Annotated[float, typer.Option(help="Times faster than it happened; 0: as fast as possible.", min=0)] = 0.0,
