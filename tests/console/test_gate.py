@@ -2,11 +2,14 @@
 
 import http.client
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from support.console_process import ConsoleProcess, User, console_of
+from support.patience import PATIENCE_S
 from support.server_process import ServerProcess, run_to_its_end
 
 
@@ -95,6 +98,19 @@ def test_a_user_can_do_in_the_console_what_the_server_permits_and_nothing_else(
     assert (status, answer["error"]) == (403, "permission")
     assert reader.try_ask("settings")[0] == 403
     assert client.xlen("open") == 1
+
+
+def test_passwords_cannot_be_guessed_many_at_a_time(user: User) -> None:
+    def guess(number: int) -> int:
+        return user.console.send("POST", "/api/login", {"user": "nobody", "password": f"guess {number}"})[0]
+
+    seen: set[int] = set()
+    with ThreadPoolExecutor(12) as threads:
+        deadline = time.monotonic() + PATIENCE_S
+        while 429 not in seen and time.monotonic() < deadline:
+            seen |= set(threads.map(guess, range(12)))
+    assert seen == {401, 429}
+    assert User(user.console).about["user"] == "default"
 
 
 def test_read_only_shows_what_would_be_sent_and_sends_nothing(server: ServerProcess, tmp_path: Path) -> None:

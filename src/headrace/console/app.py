@@ -39,6 +39,7 @@ from headrace.console.texts import to_json
 _STATIC: Final = Path(__file__).parent / "static"
 _MOST_BODY: Final = 1 << 20
 _FAILED_LOGIN_S: Final = 0.5
+_MOST_LOGINS: Final = 4  # at a time: with the wait above, eight passwords a second can be guessed
 _MOST_TAILS: Final = 4  # of one session, at a time
 
 
@@ -109,6 +110,7 @@ class _Console:
         self.sessions = Sessions()
         self._options = options
         self._place = place_of(options.url)
+        self._logins = 0
 
     async def page(self, _request: Request) -> Response:
         return FileResponse(_STATIC / "index.html", headers={"Cache-Control": "no-cache"})
@@ -117,6 +119,15 @@ class _Console:
 
     async def login(self, request: Request) -> Response:
         body = await _body(request)
+        if self._logins >= _MOST_LOGINS:
+            raise Refused(429, "too_many_logins")
+        self._logins += 1
+        try:
+            return await self._log_in(request, body)
+        finally:
+            self._logins -= 1
+
+    async def _log_in(self, request: Request, body: dict[str, Any]) -> Response:
         user, password = str(body.get("user") or "default"), str(body.get("password") or "")
         if self._options.needs_password:
             await self._refuse_open_server()

@@ -43,6 +43,7 @@ export const TEXTS = {
   "error.read_only": ["The console was started with --read-only.", "控制台以 --read-only 启动。"],
   "error.open_server": ["The server asks for no password, and this console is reached from other machines: set a password first.", "服务器未设密码，而控制台可从其他机器访问：请先设置密码。"],
   "error.too_many_tails": ["Four live tails are open already: close one.", "已打开四个实时跟踪，请先关闭一个。"],
+  "error.too_many_logins": ["Too many try to log in at the moment: wait for a second.", "当前登录尝试过多，请稍候再试。"],
   "error.filter": ["This is no filter; write for example temp > 25 and dev = 3.", "过滤条件有误，例如：temp > 25 and dev = 3。"],
   "error.id": ["This is no ID.", "不是有效的 ID。"],
   "error.no_stream": ["There is no such stream.", "没有这个流。"],
