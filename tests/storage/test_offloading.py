@@ -81,6 +81,31 @@ def test_clients_that_are_faster_than_the_disk_wait_for_it(tmp_path: Path) -> No
             assert sum(client.xlen(f"s{key}") for key in range(30)) == 20 * 150 * 100
 
 
+def test_a_replica_with_less_memory_than_the_snapshot_of_its_master_stays_within_it(tmp_path: Path) -> None:
+    keys = 100
+    buffers = [
+        b"".join(packed(b"XADD", b"s%d" % key, b"*", b"v", os.urandom(1000)) for _ in range(100)) for key in range(keys)
+    ]
+    for name in ("master", "replica"):
+        (tmp_path / name).mkdir()
+    with ServerProcess(tmp_path / "master", "--appendonly", "no", "--repl-diskless-sync-delay", "0") as master:
+        with socket.create_connection(("127.0.0.1", master.port)) as line:
+            load = Load([line.fileno()])
+            load.run(buffers, 100, PATIENCE_S, 20 * keys)  # 200 MB
+            assert load.errors == 0, load.first_error
+        follow = ("--replicaof", "127.0.0.1", str(master.port))
+        with ServerProcess(tmp_path / "replica", *FLAGS, *follow) as replica, replica.client() as client:
+            most: list[int] = []
+
+            def is_loaded() -> bool:
+                most.append(rss_anon(replica))
+                return f"{keys} keys of" in replica.log
+
+            await_that(is_loaded)
+            assert max(most) < LIMIT * 1.5
+            assert {client.xlen(f"s{key}") for key in range(keys)} == {2000}
+
+
 def test_a_full_file_system_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
     """Reads go on; room that comes from outside, or from a trim that drops segments, is found by itself."""
     flags = ("--maxmemory", "200000", "--maxmemory-policy", "offload", "--appendfsync", "no")

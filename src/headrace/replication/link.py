@@ -409,6 +409,7 @@ class Link:
             while True:
                 self._store.progress = next(steps)
                 await asyncio.sleep(0)
+                await self._store.offloading.catch_up()
         except StopIteration as end:
             self._skipped_values += len(end.value.skipped)
             self._log.notice(

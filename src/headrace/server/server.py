@@ -46,7 +46,6 @@ except ImportError:
     from asyncio import new_event_loop
 
 _THREADS: Final = 3  # that read and write segments
-_LOADING_WAIT_S: Final = 0.005  # from one look to the next, whether memory has room for more
 _FREEING_MS: Final = 1000  # how long at least between two attempts to give memory back
 
 
@@ -132,8 +131,7 @@ class Server:
                 self.store.progress = progress
                 self._supervisor.loading(progress.done, progress.total)
                 await asyncio.sleep(0)
-                while self.store.offloading.is_behind:
-                    await asyncio.sleep(_LOADING_WAIT_S)
+                await self.store.offloading.catch_up()
         except Exception as error:  # noqa: BLE001 — raised again by `run`, where it ends the server
             self._fatal_error = error
             self._loop.stop()

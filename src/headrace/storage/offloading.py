@@ -15,6 +15,7 @@ Nothing of it is an effect, and a crash in between loses nothing: what was moved
 increments, too. Where the disk refuses, memory is what it is, and writes are refused above the limit until it does not.
 """
 
+import asyncio
 import heapq
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -48,6 +49,7 @@ _KEYS_A_STEP: Final = 5_000
 _CANDIDATES: Final = 256  # streams of which nodes are moved at once
 _WORTH_MOVING: Final = 16 << 10  # bytes of a stream, below which its nodes stay
 _RETRY_S: Final = 1.0  # after the disk has refused
+_LOADING_WAIT_S: Final = 0.005  # from one look to the next, whether memory has room for more
 _LONGEST_HOLD_MS: Final = 1000  # that writes are held back without another look
 _COMPACTING_S: Final = 1.0  # from one look for mostly dead segments to the next
 _RETRY_COMPACTING_S: Final = 60.0  # after the disk has refused
@@ -149,6 +151,11 @@ class Offloading:
         limit = self._config["maxmemory"]
         can_move = self._is_busy and not self._all_moved and not self.last_error
         return self.is_on and can_move and self.measure() > limit + limit // 8
+
+    async def catch_up(self) -> None:
+        """Let the event loop turn until there is room for more that is loaded."""
+        while self.is_behind:
+            await asyncio.sleep(_LOADING_WAIT_S)
 
     def _look(self) -> bool:
         limit = self._config["maxmemory"]
