@@ -7,6 +7,7 @@ from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.errors import BadOption
 from headrace.spark.options import read_options, write_options
 from headrace.spark.projection import default_schema
+from headrace.spark.source import HeadraceDataSource
 from headrace.spark.writers import StreamsStreamWriter
 
 
@@ -62,6 +63,12 @@ def test_names_in_any_case_and_keys_with_commas() -> None:
     with pytest.raises(BadOption, match="option 'startingId' has no value for stream 'd'"):
         options.starting.of(b"d")
     assert read_options({"keys": "a"}, streaming=False).starting.of(b"a") == MIN_ID
+
+
+def test_the_output_mode_complete_is_refused_with_a_reason() -> None:
+    sink = HeadraceDataSource({"key": "s"})
+    with pytest.raises(BadOption, match=r"^option 'outputMode' is 'complete': every batch would replace the stream"):
+        sink.streamWriter(t.StructType().add("n", t.LongType()), overwrite=True)
 
 
 @pytest.mark.parametrize(

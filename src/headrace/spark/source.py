@@ -45,7 +45,13 @@ class HeadraceDataSource(DataSource):
 
     def streamWriter(self, schema: t.StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Append what comes."""
-        _refuse_overwriting(overwrite=overwrite)
+        if overwrite:  # what Spark makes of the output mode "complete"
+            raise BadOption(
+                "outputMode",
+                "complete",
+                "every batch would replace the stream, and a stream is only appended to: use append with a watermark, "
+                "or write each batch in foreachBatch",
+            )
         return StreamsStreamWriter(schema, write_options(self.options))
 
 
