@@ -28,7 +28,7 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 $(VENV)/compiled: $(VENV)/installed setup.py $(SOURCES)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[server]'
 	touch $@
 
 # The tests compare Headrace with a real redis-server; without one they say so and the rest run.
@@ -136,12 +136,13 @@ docs: setup  ## docs/commands.md and docs/compatibility.md, from the table of co
 demo: setup  ## devices, a server, workers and Spark, with two kills on the way: about two minutes
 	$(BIN)/headrace demo
 
-dist: setup  ## the wheel and the sdist, and the wheel tried in an empty environment
-	rm -rf dist build/empty
-	$(BIN)/python -m build --no-isolation --outdir dist .
-	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd build && empty/bin/python -c 'import headrace.core.stream, headrace.formats.stream_value as f; print(f.__name__, "imports")'
+dist: setup  ## the wheel, tagged for manylinux, and the sdist; both tried in empty environments
+	rm -rf dist build/dist build/lib* build/bdist*
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dist
+	$(BIN)/python -m build --no-isolation --sdist --wheel --outdir build/dist .
+	$(BIN)/auditwheel repair --wheel-dir dist build/dist/*.whl
+	cp build/dist/*.tar.gz dist
+	$(PYTHON) tools/try_wheel.py dist/*.whl dist/*.tar.gz
 
 clean:  ## forget everything that was built
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -13,9 +13,10 @@ replies. `follow` and `afollow` run it for threads and for coroutines.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from headrace.api.errors import Refused
+from headrace.api.errors import MissingLibrary, Refused
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -139,3 +140,17 @@ def text_of(value: object) -> bytes:
         f"{value!r} is a {type(value).__name__}, which is none of str, bytes, int and float: say how it is to be "
         "written (json.dumps writes most things)"
     )
+
+
+def require_redis(method: str) -> None:
+    """Raise MissingLibrary where redis-py is not installed, which nothing else here needs."""
+    if not is_installed("redis"):
+        raise MissingLibrary(f"{method} needs redis-py, which is not installed: pip install 'headrace[redis]'")
+
+
+def is_installed(library: str) -> bool:
+    """Whether a library can be imported."""
+    try:
+        return find_spec(library) is not None
+    except ImportError:
+        return False

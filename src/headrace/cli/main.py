@@ -10,6 +10,8 @@ import sys
 from headrace.cli.standard_streams import guarded
 from headrace.core.errors import HeadraceError
 
+_EXTRAS = {"redis": "cli", "rich": "cli", "typer": "cli", "pyspark": "spark", "pyarrow": "spark", "pandas": "spark"}
+
 
 def main() -> None:
     """Run the command; what is wrong with it is one sentence."""
@@ -17,9 +19,18 @@ def main() -> None:
         with guarded():
             _run(sys.argv[1:])
     except HeadraceError as error:
-        with guarded():
-            print(f"headrace: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        _refuse(str(error))
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").split(".")[0])
+        if extra is None:
+            raise
+        _refuse(f"This command needs {error.name}, which is not installed: pip install 'headrace[{extra}]' brings it.")
+
+
+def _refuse(sentence: str) -> None:
+    with guarded():
+        print(f"headrace: {sentence}", file=sys.stderr)  # noqa: T201
+    sys.exit(1)
 
 
 def _run(arguments: list[str]) -> None:

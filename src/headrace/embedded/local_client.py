@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.api.errors import Refused
-from headrace.api.runner import Request, add_request
+from headrace.api.runner import Request, add_request, require_redis
 from headrace.core.stream_id import StreamID
 from headrace.embedded.appending import Appender
 from headrace.embedded.host import Host
@@ -52,12 +52,14 @@ class LocalClient:
 
     def redis(self, options: dict[str, Any]) -> Redis:
         """Make a redis-py client whose server is the engine of this process."""
+        require_redis("redis()")
         from headrace.embedded.redis_client import make_client  # noqa: PLC0415 — redis-py is only needed here
 
         return make_client(self.host, options)
 
     def aredis(self, options: dict[str, Any]) -> AsyncRedis:
         """Make one for asyncio."""
+        require_redis("aredis()")
         from headrace.embedded.redis_asyncio import make_client  # noqa: PLC0415 — redis-py is only needed here
 
         return make_client(self.host, options)

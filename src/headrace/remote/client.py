@@ -19,8 +19,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.api.errors import CannotConnect, ConnectionLost, DatabaseClosed, MissingLibrary, Refused
-from headrace.api.runner import Request, add_request
+from headrace.api.errors import CannotConnect, ConnectionLost, DatabaseClosed, Refused
+from headrace.api.runner import Request, add_request, require_redis
 from headrace.core.stream_id import StreamID
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.reply_parser import pack_requests
@@ -335,22 +335,20 @@ class RemoteClient:
 
     def redis(self, options: dict[str, Any]) -> Redis:
         """Make a redis-py client of the same server."""
-        try:
-            import redis  # noqa: PLC0415 — redis-py is only needed here
+        require_redis("redis()")
+        import redis  # noqa: PLC0415 — redis-py is only needed here
 
-            from headrace.clients import sentinel  # noqa: PLC0415
-        except ImportError:
-            raise MissingLibrary("redis() needs redis-py, which is not installed: pip install redis") from None
+        from headrace.clients import sentinel  # noqa: PLC0415
+
         if self._address.master is not None:
             return sentinel.make_client(self._url, overrides=options)
         return redis.Redis.from_url(self._url, **options)
 
     def aredis(self, options: dict[str, Any]) -> AsyncRedis:
         """Make one for asyncio."""
-        try:
-            import redis.asyncio  # noqa: PLC0415 — redis-py is only needed here
-        except ImportError:
-            raise MissingLibrary("aredis() needs redis-py, which is not installed: pip install redis") from None
+        require_redis("aredis()")
+        import redis.asyncio  # noqa: PLC0415 — redis-py is only needed here
+
         if self._address.master is not None:
             raise CannotConnect("aredis() takes no sentinel url: redis.asyncio.sentinel has a client for Sentinels.")
         return redis.asyncio.Redis.from_url(self._url, **options)

@@ -20,7 +20,7 @@ from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.process import resident_bytes, return_free_memory
-from headrace.engine.scripting.long_runs import LongRuns
+from headrace.engine.scripting.long_runs import CAN_PAUSE, LongRuns
 from headrace.replication.confirmation import Confirmation
 from headrace.replication.followers import Followers
 from headrace.replication.link import Link
@@ -82,7 +82,7 @@ class Server:
         self.engine.snapshot_sender = SnapshotClients(self.engine, self.followers.snapshots, log)
         self.engine.failure_hook = self._log_failure
         self.engine.warning_hook = log.warning
-        self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon)
+        self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon) if CAN_PAUSE else None
         self._threads = ThreadPoolExecutor(_THREADS, "headrace-segments")
         self.engine.history.beside = self.store.offloading.beside = self._run_beside
         self.store.offloading.soon = self._loop.call_soon

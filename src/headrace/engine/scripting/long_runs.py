@@ -12,11 +12,16 @@ begin a greenlet costs a microsecond or two; a thread to hand over to and back c
 from collections.abc import Callable
 from typing import Any
 
-from greenlet import greenlet
-
 from headrace.engine.client import Client
 from headrace.engine.command import Command
 from headrace.engine.engine import Engine
+
+try:
+    from greenlet import greenlet
+except ImportError:  # it comes with what scripts need, see `sandbox`
+    CAN_PAUSE = False
+else:
+    CAN_PAUSE = True
 
 Soon = Callable[[Callable[[], None]], Any]
 

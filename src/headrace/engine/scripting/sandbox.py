@@ -27,7 +27,7 @@ FLAGS: Final = (b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"all
 """What a script or a function may say of itself."""
 
 _NAME: Final = b"=headrace"
-_NO_LUA: Final = b"ERR scripts need the Python package lupa with Lua 5.1, which cannot be imported here: %s"
+_NO_LUA: Final = b"ERR scripts need the Python package lupa with Lua 5.1 (pip install 'headrace[lua]'): %s"
 
 
 class RegisteredFunction(NamedTuple):
