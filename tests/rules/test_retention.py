@@ -66,6 +66,21 @@ def test_bytes_are_kept_in_whole_nodes_and_the_newest_stays(engine: RuledEngine)
     assert len(ids(engine)) <= 100
 
 
+def test_acked_lets_go_of_what_lies_behind_an_entry_that_became_a_dead_letter(engine: RuledEngine) -> None:
+    engine.policy("SET", "q", "MAXLEN", 2, "ACKED")
+    engine.policy("SET", "q", "GROUP", "g", "VISIBILITY", "10s", "MAXDELIVERIES", 1)
+    engine.ask("XGROUP", "CREATE", "q", "g", "0", "MKSTREAM")
+    added = add(engine, 6)
+    engine.read("a")
+    engine.ask("XACK", "q", "g", *added[1:])
+    engine.wait(3000)
+    assert ids(engine) == added
+    engine.wait(10_000)
+    engine.wait(1100)
+    assert ids(engine) == added[4:]
+    assert engine.ask("XLEN", "q:dead") == 1
+
+
 def test_acked_keeps_what_a_group_has_not_finished(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "MAXLEN", 2, "ACKED")
     engine.ask("XGROUP", "CREATE", "q", "g", "0", "MKSTREAM")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.engine.database import Database
     from headrace.engine.engine import Engine
 
-TURN: Final = 24  # messages: some 0.25 ms
+TURN: Final = 50  # messages: some 0.5 ms
 HOLD_MS: Final = 1000  # before what was refused is tried again
 
 Place = tuple[int, bytes]  # the number of a database, and a stream whose side key is meant

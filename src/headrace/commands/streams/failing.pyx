@@ -271,9 +271,10 @@ cdef bint bury(Call call, bytes key, Group group, GroupRules rules, uint32_t slo
     call.changed()
     forget_retry(call, rules, id)
     rules.done.buried += 1
+    stream = call.db.values.get(key)
     if rules.stream.drops_acked:
-        stream = call.db.values.get(key)
         drop_finished(call, key, stream, rules.stream, [wrap_id(id)])
+    plan_trim(call, stream, rules.stream)
     return True
 
 
