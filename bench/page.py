@@ -26,6 +26,7 @@ from headrace.measuring.targets import HEADRACE, REDIS
 CAUSES = Path(__file__).with_name("causes.md")
 REPLICATION = Path(__file__).with_name("replication.md")
 LARGER = Path(__file__).with_name("larger_than_memory.md")
+QUEUES = Path(__file__).with_name("queues.md")
 DOCS = Path("docs")
 CHARTS = "benchmarks"
 BARS = {"append", "durable", "memory", "in-process"}
@@ -56,6 +57,7 @@ $ .venv/bin/python -m bench page               # the page again, after bench/cau
 $ .venv/bin/python -m bench.followers          # what a follower costs its master, and confirmed writes
 $ .venv/bin/python -m bench.full_sync          # a follower gets a gigabyte
 $ .venv/bin/python -m bench.larger_than_memory # history on disk beside the same in memory
+$ .venv/bin/python -m bench.rules              # what rules of queues cost; also bench.rule_turns, bench.delays
 $ make bench-quick                             # one line a workload; fails where a ratio is below its floor
 $ .venv/bin/headrace bench --compare           # the same workloads from the command line, with your own settings
 ```
@@ -114,7 +116,7 @@ class Page:
         for section in SECTIONS:
             if section.name in self.sections:
                 self._section(section)
-        self.parts += (REPLICATION.read_text("utf-8"), LARGER.read_text("utf-8"))
+        self.parts += (REPLICATION.read_text("utf-8"), LARGER.read_text("utf-8"), QUEUES.read_text("utf-8"))
         self._machine()
         path = self.docs / "benchmarks.md"
         path.write_text("\n".join(self.parts), "utf-8")
