@@ -20,6 +20,7 @@ ELSEWHERE = {
     "serve": "below",
     "migrate": "test_cli_migrate.py, between two servers",
     "demo": "tests/demo runs it",
+    "console": "tests/console runs it",
     "pipeline": "its commands have their own",
     **dict.fromkeys(
         (f"pipeline {job}" for job in ("load", "archive", "replay", "transform", "report", "audit")),

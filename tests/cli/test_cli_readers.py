@@ -31,6 +31,7 @@ PRINTING = {
     "migrate": ["--help"],  # what a reader that leaves does to a move: test_cli_migrate
     "demo": ["--help"],  # what it prints between two kills is below
     "serve": ["--help"],  # whose log is below
+    "console": ["--help"],
     "group": ["--help"],
     "group list": [],
     "group create": ["devmsg", "made"],

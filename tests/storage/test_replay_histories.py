@@ -13,7 +13,7 @@ from support.campaign import LONG, SEED
 from support.replay.any_command import writing_commands
 from support.replay.replay_history import History
 
-HISTORIES = 4_000
+HISTORIES = 2_500
 HISTORIES_OF_CAMPAIGN = 200_000
 STEPS = 25
 
