@@ -145,6 +145,27 @@ def test_waiting_entries_come_in_the_order_in_which_they_are_due(engine: RuledEn
     assert engine.read("b") == [first]
 
 
+def test_what_is_released_twice_is_delivered_once(engine: RuledEngine) -> None:
+    engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s", "MAXDELIVERIES", 5)
+    first, second = add(engine, "1", "2")
+    assert engine.read("a", "COUNT", 1) == [first]
+    engine.ask("XNACK", "q", "g", "FAIL", "IDS", 1, first)
+    engine.wait(2000)
+    for _ in range(2):
+        assert engine.ask("XNACK", "q", "g", "SILENT", "IDS", 1, first) == 1
+    assert engine.read("a") == [first, second]
+    assert engine.read("b") == []
+
+
+def test_what_is_due_at_one_moment_comes_in_the_order_of_ids(engine: RuledEngine) -> None:
+    engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s")
+    ids = [engine.ask("XADD", "q", "*", "n", number) for number in range(12)]
+    engine.read("a")
+    engine.ask("XNACK", "q", "g", "FAIL", "IDS", 12, *reversed(ids))
+    engine.wait(1000)
+    assert engine.read("a") == ids
+
+
 def test_what_does_not_fit_into_a_reply_is_delivered_next(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s")
     ids = add(engine, *"12345")

@@ -150,8 +150,8 @@ cdef list waiting_of(Call call, Group group, GroupRules rules):
             due[text] = kept[2]
     slot = group.pending.oldest
     while slot != NO_SLOT and group.pending.slab.at(slot).owner == NOBODY:
-        text = id_text(group.pending.slab.at(slot).id)
-        rules.waiting.append((due.get(text, 0), text))
+        id = group.pending.slab.at(slot).id
+        rules.waiting.append((due.get(id_text(id), 0), wrap_id(id)))
         slot = group.pending.slab.at(slot).later
     heapify(rules.waiting)
     return rules.waiting
@@ -203,7 +203,7 @@ cdef int release_record(Call call, bytes key, Group group, GroupRules rules, uin
     call.changed()
     if rules.retry_min_ms:
         rules.done.retried += 1
-        heappush(rules.waiting, (due, id_text(id)))
+        heappush(rules.waiting, (due, wrap_id(id)))
     if due or rules.buries:
         keep_retry(call, rules, id, first, max(last, 0), due, consumer)
     return 0
@@ -356,15 +356,16 @@ cdef int fail_overdue(Call call, bytes key, Group group, GroupRules rules, uint6
 cdef int take_waiting(Call call, bytes key, Group group, GroupRules rules, uint64_t most, list due) except -1:
     """With RETRY: those that have waited long enough, the first that was due first."""
     cdef list waiting = waiting_of(call, group, rules)
+    cdef set taken = set()                      # what was released twice is in the heap twice
     cdef uint64_t deliveries
     cdef uint32_t slot
-    cdef bytes text
+    cdef StreamID entry
     cdef ID id
     while waiting and (<tuple>waiting[0])[0] <= call.now_ms and (most == 0 or <uint64_t>len(due) < most):
-        when, text = heappop(waiting)
-        parse_strict_id(text, len(text), 0, &id)
+        when, entry = heappop(waiting)
+        id = entry.id
         slot = group.pending.find(id)
-        if slot == NO_SLOT or group.pending.slab.at(slot).owner != NOBODY:
+        if slot == NO_SLOT or group.pending.slab.at(slot).owner != NOBODY or entry in taken:
             continue
         kept = read_retry(call, rules, id)
         if (kept[2] if kept is not None else 0) > when:
@@ -374,7 +375,8 @@ cdef int take_waiting(Call call, bytes key, Group group, GroupRules rules, uint6
             forget_record(call, key, group, rules, slot)
         elif not (is_exhausted(rules, deliveries)
                   and bury(call, key, group, rules, slot, deliveries, reason_of(deliveries))):
-            due.append(wrap_id(id))
+            taken.add(entry)
+            due.append(entry)
     return 0
 
 
@@ -407,7 +409,7 @@ cdef int return_due(Call call, GroupRules rules, list ids) except -1:
     if rules.retry_min_ms and rules.waiting is not None:
         for id in ids:
             kept = read_retry(call, rules, id.id)
-            heappush(rules.waiting, (kept[2] if kept is not None else 0, id_text(id.id)))
+            heappush(rules.waiting, (kept[2] if kept is not None else 0, id))
     return 0
 
 
