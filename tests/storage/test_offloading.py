@@ -63,6 +63,7 @@ def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
         assert client.info("persistence")["headrace_cold_bytes"] > 0
 
 
+@pytest.mark.slow  # and what a sanitizer keeps is no memory of the server
 def test_clients_that_are_faster_than_the_disk_wait_for_it(tmp_path: Path) -> None:
     """Before, what they sent while a segment was written and until the next look was added to memory: 462 of 128 MB."""
     buffers = [
@@ -81,6 +82,7 @@ def test_clients_that_are_faster_than_the_disk_wait_for_it(tmp_path: Path) -> No
             assert sum(client.xlen(f"s{key}") for key in range(30)) == 20 * 150 * 100
 
 
+@pytest.mark.slow  # and what a sanitizer keeps is no memory of the server
 def test_a_replica_with_less_memory_than_the_snapshot_of_its_master_stays_within_it(tmp_path: Path) -> None:
     keys = 100
     buffers = [
@@ -175,6 +177,7 @@ def test_a_base_names_new_segments_before_they_are_many(tmp_path: Path) -> None:
         assert client.info("persistence")["aof_last_bgrewrite_status"] == "ok"
 
 
+@pytest.mark.slow  # and what a sanitizer keeps is no memory of the server
 def test_more_data_than_memory_survives_kills_and_rewrites(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, *FLAGS) as server, server.client() as client:
         client.xgroup_create("s0", "g", "0", mkstream=True)

@@ -15,5 +15,7 @@ def small_file_system(path: Path) -> Iterator[Path]:
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], capture_output=True, check=False)
     if mounted.returncode != 0:
         pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
