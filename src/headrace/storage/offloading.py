@@ -153,7 +153,7 @@ class Offloading:
         return self.is_on and can_move and self.measure() > limit + limit // 8
 
     async def catch_up(self) -> None:
-        """Let the event loop turn until there is room for more that is loaded, of which much comes between two ticks."""
+        """Let the event loop turn until there is room for more; much is loaded between two ticks."""
         self.tick()
         while self.is_behind:
             await asyncio.sleep(_LOADING_WAIT_S)
