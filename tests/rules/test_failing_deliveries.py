@@ -145,6 +145,25 @@ def test_waiting_entries_come_in_the_order_in_which_they_are_due(engine: RuledEn
     assert engine.read("b") == [first]
 
 
+def test_a_worker_that_dies_of_an_entry_does_not_get_it_for_ever_when_it_is_back(engine: RuledEngine) -> None:
+    """It reads what it was given before, and so its visibility begins anew each time."""
+    engine.policy("SET", "q", "GROUP", "g", "VISIBILITY", "1h", "MAXDELIVERIES", 3)
+    first, second = add(engine, "1", "2")
+
+    def read_own(behind: str | bytes) -> list[bytes]:
+        reply = engine.ask("XREADGROUP", "GROUP", "g", "a", "COUNT", 1, "STREAMS", "q", behind)
+        return [entry[0] for entry in reply[0][1]]
+
+    engine.read("a")
+    assert [read_own("0"), read_own("0")] == [[first], [first]]
+    assert read_own(first) == [second]  # what lies at the ID is not read, and stays
+    assert engine.pending() == {first: (b"a", 3), second: (b"a", 2)}
+    assert read_own("0") == [second]
+    assert engine.pending() == {second: (b"a", 3)}
+    ((_, letter),) = engine.entries("q:dead")
+    assert (letter[b"headrace-id"], letter[b"headrace-deliveries"], letter[b"headrace-consumer"]) == (first, b"3", b"a")
+
+
 def test_what_is_released_twice_is_delivered_once(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s", "MAXDELIVERIES", 5)
     first, second = add(engine, "1", "2")

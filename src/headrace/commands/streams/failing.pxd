@@ -15,6 +15,10 @@ cdef list take_due(Call call, bytes key, Group group, GroupRules rules, uint64_t
 # Deliver one of these to a consumer; `before` is how far the group had read. False where it is not to be had any more.
 cdef bint redeliver(Call call, bytes key, Group group, GroupRules rules, Consumer consumer, StreamID id,
                     ID before) except -1
+# Make dead letters of what a consumer reads once more behind an ID, `most` entries at most (0: all), and has got too
+# often already: a worker that dies of an entry, and reads it first when it is back, would get it for ever.
+cdef int give_up_owned(Call call, bytes key, Group group, GroupRules rules, Consumer consumer, ID behind,
+                       uint64_t most) except -1
 # Put back what was taken and not delivered.
 cdef int return_due(Call call, GroupRules rules, list ids) except -1
 # When a read may get something again that it does not get now, in Unix ms; -1: never, as far as is known.

@@ -33,7 +33,7 @@ from headrace.core.pending cimport PendingList
 from headrace.core.record_slab cimport NO_SLOT, NOBODY, Record
 from headrace.core.slot_index cimport Place
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport ID, StreamID, make_id, parse_strict_id, wrap_id
+from headrace.core.stream_id cimport ID, StreamID, make_id, parse_strict_id, step_up, wrap_id
 from headrace.engine.call cimport Call
 from headrace.engine.pubsub.notifications cimport HASH, STREAM
 from headrace.engine.rules.book cimport GroupRules, StreamRules
@@ -402,6 +402,30 @@ cdef bint redeliver(Call call, bytes key, Group group, GroupRules rules, Consume
     emit_claim(call, group, key, consumer.name, slot, before)
     rules.done.redelivered += 1
     return True
+
+
+cdef int give_up_owned(Call call, bytes key, Group group, GroupRules rules, Consumer consumer, ID behind,
+                       uint64_t most) except -1:
+    cdef uint64_t staying = 0
+    cdef list spent = []
+    cdef StreamID id
+    cdef uint32_t slot
+    cdef Place place
+    if not rules.buries or not step_up(&behind):
+        return 0
+    place = consumer.owned.seek(behind)
+    while place.chunk != NULL and (most == 0 or staying < most):
+        slot = consumer.owned.slot_at(place)
+        if is_exhausted(rules, group.pending.get_deliveries(slot)):
+            spent.append(wrap_id(consumer.owned.id_at(place)))
+        else:
+            staying += 1
+        consumer.owned.advance(&place)
+    for id in spent:
+        slot = group.pending.find(id.id)
+        bury(call, key, group, rules, slot, group.pending.get_deliveries(slot),
+             reason_of(group.pending.get_deliveries(slot)))
+    return 0
 
 
 cdef int return_due(Call call, GroupRules rules, list ids) except -1:
