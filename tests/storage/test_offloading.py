@@ -11,8 +11,11 @@ import redis
 
 from headrace.measuring.load import Load
 from headrace.measuring.targets import packed
+from headrace.storage import offloading
 from support.patience import PATIENCE_S, await_that
 from support.server_process import ServerProcess
+from support.storage.crash_life import ROOT, Clock, Process, time_of
+from support.storage.simulated_disk import SimulatedDisk
 from support.storage.small_disk import small_file_system
 
 LIMIT = 80 << 20
@@ -61,6 +64,38 @@ def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
         server.await_log("are moved to")
         await_that(lambda: _takes_writes(client), pause_s=0.05)
         assert client.info("persistence")["headrace_cold_bytes"] > 0
+
+
+def test_memory_that_is_only_not_given_back_refuses_no_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, what replies had left free counted as data, and where no nodes were left to move, writes were refused."""
+    free = 40_000
+
+    def give_back() -> None:
+        nonlocal free
+        free = 0
+
+    clock = Clock()
+    monkeypatch.setattr(offloading, "return_free_memory", give_back)
+    with time_of(clock):
+        process = Process(SimulatedDisk(ROOT), clock, {"maxmemory": "100000", "maxmemory-policy": "offload"})
+        process.start()
+        data = 80_000
+        moving = process.store.offloading
+        moving.measure = lambda: data + free
+        moving.beside = lambda job, done: done(job())
+        moving.tick()
+        assert not moving.is_full
+        data = 110_000  # replies come and go
+        moving.tick()
+        assert not moving.is_full
+        data = 120_000
+        clock.now_ms += 1_000
+        moving.tick()
+        assert moving.is_full
+        free, data = 60_000, 70_000
+        clock.now_ms += 1_000
+        moving.tick()
+        assert not moving.is_full
 
 
 @pytest.mark.slow  # and what a sanitizer keeps is no memory of the server

@@ -6,13 +6,14 @@
 
     maxmemory          what all of the process may take
     the goal           a sixteenth less: from there on nodes are moved, until that is reached
-    an eighth more     clients that write, and loading, wait until memory is within maxmemory again: the disk is slower
+    an eighth more     clients that write, and loading, wait until memory is within maxmemory again: the disk is slower;
+                       where nothing is left to move, writes are refused
     the cache          a sixteenth, for history that was read
 
 Segments of which less than half is alive are copied to new ones in the same way, so that they can go.
 
 Nothing of it is an effect, and a crash in between loses nothing: what was moved since the last base is in the
-increments, too. Where the disk refuses, memory is what it is, and writes are refused above the limit until it does not.
+increments, too. Where the disk refuses, memory is what it is, and writes are refused above maxmemory until it does not.
 """
 
 import asyncio
@@ -53,6 +54,7 @@ _LOADING_WAIT_S: Final = 0.005  # from one look to the next, whether memory has 
 _LONGEST_HOLD_MS: Final = 1000  # that writes are held back without another look
 _COMPACTING_S: Final = 1.0  # from one look for mostly dead segments to the next
 _RETRY_COMPACTING_S: Final = 60.0  # after the disk has refused
+_RETURNING_S: Final = 1.0  # from one time that free memory is given back, because nothing else helps, to the next
 
 Soon = Callable[[Callable[[], None]], object]
 Owners = dict[int, tuple[Stream, ColdPart]]  # by the identity of a LivePart
@@ -109,6 +111,7 @@ class Offloading:
         self._retry_at = 0.0
         self._all_moved = False
         self._compact_at = 0.0
+        self._return_at = 0.0
         self._holds_writes = False
         for name in ("maxmemory", "maxmemory-policy"):
             self._config.watch(name, lambda _: self._size_cache())
@@ -148,9 +151,8 @@ class Offloading:
     @property
     def is_behind(self) -> bool:
         """Whether so much is to be moved that whoever adds more should wait."""
-        limit = self._config["maxmemory"]
         can_move = self._is_busy and not self._all_moved and not self.last_error
-        return self.is_on and can_move and self.measure() > limit + limit // 8
+        return self.is_on and can_move and self.measure() > self._most
 
     async def catch_up(self) -> None:
         """Let the event loop turn until there is room for more; much is loaded between two ticks."""
@@ -159,19 +161,26 @@ class Offloading:
             await asyncio.sleep(_LOADING_WAIT_S)
 
     def _look(self) -> bool:
-        limit = self._config["maxmemory"]
         used = self.measure()
         if used <= self._goal:
             self._all_moved = False
         elif not self._is_busy and monotonic() >= self._retry_at:
             self._begin(self._move(used - self._goal))
         self._hold_or_release_writes(used)
-        return used > limit and (self._all_moved or bool(self.last_error))
+        if self.last_error:
+            return bool(used > self._config["maxmemory"])
+        return self._all_moved and used > self._most
 
     @property
     def _goal(self) -> int:
         limit: int = self._config["maxmemory"]
         return limit - limit // 16
+
+    @property
+    def _most(self) -> int:
+        """What memory may be for a while: replies, and history that is read, come and go."""
+        limit: int = self._config["maxmemory"]
+        return limit + limit // 8
 
     def _hold_or_release_writes(self, used: int) -> None:
         """Let clients that write wait where they are faster than the disk; only a host with a loop can."""
@@ -218,10 +227,17 @@ class Offloading:
                 wanted -= len(packed.data)
                 behind = packed.last
                 yield
-        self._all_moved = not moves
-        if not moves:
-            return
-        self._run_beside(lambda: self._write(moves), lambda written: self._settle(moves, written))
+        if moves:
+            self._all_moved = False
+            self._run_beside(lambda: self._write(moves), lambda written: self._settle(moves, written))
+        elif monotonic() >= self._return_at:
+            self._run_beside(return_free_memory, lambda _: self._admit_that_all_is_moved())
+
+    def _admit_that_all_is_moved(self) -> Iterator[None]:
+        """Say so not before memory that large replies have left free is given back: it counts as in use until then."""
+        self._return_at = monotonic() + _RETURNING_S
+        self._all_moved = self.measure() > self._goal
+        yield
 
     def _run_beside(self, job: Callable[[], Any], follow: Callable[[Any], Iterator[None]]) -> None:
         """Do a job in a thread, where there is one, and then what follows it, step by step."""
