@@ -1,8 +1,10 @@
 """A server with less memory than data: nothing is lost, and memory stays within its limit."""
 
+import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import redis
 from headrace.measuring.load import Load
 from headrace.measuring.targets import packed
 from headrace.storage import offloading
+from support.in_process import InProcessClient
 from support.patience import PATIENCE_S, await_that
 from support.server_process import ServerProcess
 from support.storage.crash_life import ROOT, Clock, Process, time_of
@@ -96,6 +99,31 @@ def test_memory_that_is_only_not_given_back_refuses_no_writes(monkeypatch: pytes
         clock.now_ms += 1_000
         moving.tick()
         assert not moving.is_full
+
+
+def test_loading_waits_while_there_is_more_in_memory_than_may_be() -> None:
+    clock = Clock()
+    jobs: list[Callable[[], None]] = []
+
+    async def load(moving: offloading.Offloading) -> None:
+        catching_up = asyncio.ensure_future(moving.catch_up())
+        for _ in range(3):
+            await asyncio.sleep(0)
+            assert not catching_up.done()
+        while jobs:
+            jobs.pop()()
+        await asyncio.wait_for(catching_up, PATIENCE_S)
+
+    with time_of(clock):
+        process = Process(SimulatedDisk(ROOT), clock, {"maxmemory": "100000", "maxmemory-policy": "offload"})
+        process.start()
+        moving = process.store.offloading
+        moving.beside = lambda job, done: jobs.append(lambda: done(job()))
+        client = InProcessClient(process.engine)
+        for _ in range(400):
+            client.run("XADD", "s", "*", "v", FILLING)
+        asyncio.run(load(moving))
+        assert moving.hot_total() <= 100_000
 
 
 @pytest.mark.slow  # and what a sanitizer keeps is no memory of the server
