@@ -12,15 +12,15 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.cli.inspect.anatomy import ENVELOPE, MASTER, Part, cut_listpack
-from headrace.cli.inspect.overview import Overview
-from headrace.cli.inspect.payload import cut_payload
 from headrace.cli.inspect.picture import part_lines
 from headrace.cli.inspect.tree import tree_lines
 from headrace.core.entry_log import NodeLimits
 from headrace.core.listpack import Listpack, with_old_backlens
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
+from headrace.formats.anatomy.node import ENVELOPE, MASTER, Part, cut_listpack
+from headrace.formats.anatomy.overview import Overview
+from headrace.formats.anatomy.payload import cut_payload
 from headrace.formats.stream_value import dump_stream, restore_stream
 from support.campaign import LONG
 from support.cli.process import output, refusal, told

@@ -29,6 +29,7 @@ PAGES = (
         "#/overview",
         "#/streams",
         "#/stream/orders",
+        "#/inside/orders",
         "#/groups",
         "#/group/orders/billing",
         "#/dead",
@@ -54,8 +55,10 @@ def browser() -> "Iterator[Browser]":
 @pytest.fixture(scope="module")
 def filled(server: ServerProcess) -> ServerProcess:
     client = server.client()
+    pipeline = client.pipeline(transaction=False)
     for number in range(1, 301):
-        client.xadd("orders", {"dev": number % 7, "temp": number % 40, "json": json.dumps({"n": number})})
+        pipeline.xadd("orders", {"dev": number % 7, "temp": number % 40, "json": json.dumps({"n": number})})
+    pipeline.execute()
     client.xgroup_create("orders", "billing", "0")
     client.xreadgroup("billing", "b1", {"orders": ">"}, count=100)
     client.xadd(HOSTILE, {HOSTILE: f'"><img src=x onerror="document.title=1">{HOSTILE}'}, id="1-1")
@@ -154,14 +157,17 @@ def test_accessibility_has_no_serious_fault(page: "Page") -> None:
             pytest.skip(f"npm cannot install axe-core: {done.stderr!r}")
     source = axe.read_text()
     found: list[str] = []
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for place in ("#/overview", "#/streams", "#/stream/orders", "#/group/orders/billing", "#/dead/orders:dead"):
+    every_rule = {"resultTypes": ["violations"]}
+    places = ("#/overview", "#/streams", "#/stream/orders", "#/inside/orders", "#/group/orders/billing")
+    for scheme, shown, options in (
+        ("light", (*places, "#/dead/orders:dead"), every_rule),
+        ("dark", ("#/stream/orders", "#/group/orders/billing"), every_rule | {"runOnly": ["color-contrast"]}),
+    ):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for place in shown:
             visit(page, place)
             page.evaluate(source)  # the policy of the page lets no script be added to it
-            faults = page.evaluate(
-                "() => axe.run(document, { resultTypes: ['violations'] }).then((told) => told.violations)"
-            )
+            faults = page.evaluate("options => axe.run(document, options).then((told) => told.violations)", options)
             found += [
                 f"{place} {scheme} {fault['id']}: {[node['html'][:200] for node in fault['nodes'][:3]]}"
                 for fault in faults
@@ -183,6 +189,25 @@ def test_keys_search_help_and_move(page: "Page") -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash === '#/stream/orders'")
+
+
+def test_the_rax_is_walked_and_every_byte_says_what_it_means(page: "Page", server: ServerProcess) -> None:
+    visit(page, "#/inside/orders")
+    masters = page.locator(".rax-box [data-master]")
+    assert masters.count() == server.client().xinfo_stream("orders")["radix-tree-keys"] > 1
+    last = masters.last.inner_text()
+    masters.last.click()
+    page.get_by_role("heading", name=f"The listpack of node {last}").wait_for()
+    parts = page.locator(".octets .part")
+    parts.nth(2).hover()
+    assert page.locator(".byte-meaning b").inner_text() == "entries alive"
+    parts.nth(2).click()
+    page.keyboard.press("End")
+    page.get_by_text("end of the listpack").wait_for()
+    page.keyboard.press("Home")
+    assert page.locator(".byte-meaning b").inner_text() == "bytes in this listpack"
+    page.get_by_text("As a table").click()
+    assert page.locator("details table tbody tr").count() == parts.count()
 
 
 # --- acts ------------------------------------------------------------------------------------------------------------

@@ -211,6 +211,49 @@ def test_a_redis_is_shown_with_what_it_has(redis_server: redis.Redis, tmp_path: 
         assert user.ask("act", kind="ack", stream="s", group="g", ids=["1-1"])["reply"] == 1
 
 
+def test_the_nodes_of_a_stream_and_their_bytes_are_shown(
+    server: ServerProcess, user: User, redis_server: redis.Redis, tmp_path: Path
+) -> None:
+    redis_server.flushall()
+    for client, length in ((server.client(), 7_000), (redis_server, 250)):
+        pipeline = client.pipeline(transaction=False)
+        for number in range(1, length + 1):
+            pipeline.xadd("s", {"n": number}, id=f"{number}-0")
+        pipeline.execute()
+        client.xdel("s", "2-0")
+        client.xgroup_create("s", "g", "0")
+        client.xreadgroup("g", "c", {"s": ">"}, count=20)
+    port = redis_server.connection_pool.connection_kwargs["port"]
+    with ConsoleProcess(tmp_path, f"redis://127.0.0.1:{port}") as console:
+        of_redis = User(console)
+        redis_nodes = of_redis.ask("inside", stream="s")
+        redis_node = of_redis.ask("node", stream="s", master="1-0")
+        assert of_redis.ask("inside", stream="s", start="101-0")["rows"][0]["master"] == "101-0"
+        assert of_redis.try_ask("inside", stream="none")[1]["error"] == "no_stream"
+        redis_server.xadd("large", {"n": "x" * (9 << 20)})
+        assert of_redis.try_ask("inside", stream="large")[1]["error"] == "too_large_inside"
+    page = user.ask("inside", stream="s")
+    assert (page["whole"], page["nodes"], len(page["rows"])) == (False, 70, 64)
+    assert (redis_nodes["whole"], redis_nodes["nodes"], len(redis_nodes["rows"])) == (True, 3, 3)
+    assert page["rows"][:2] == redis_nodes["rows"][:2], "both keep the same bytes"
+    assert page["rows"][0] == {
+        "master": "1-0", "alive": 99, "deleted": 1, "bytes": page["rows"][0]["bytes"],
+        "fields": ["n"], "more_fields": 0, "cold": False,
+    }  # fmt: skip
+    assert redis_nodes["shown_rax_nodes"] == redis_nodes["rax_nodes"]
+    rest = user.ask("inside", stream="s", start=page["next"])
+    assert (rest["rows"][0]["master"], len(rest["rows"]), rest["next"]) == ("6401-0", 6, None)
+    [group] = page["groups"]
+    assert (group["pending"], len(group["records"]), group["owners"]) == (20, 12, [["c", 20]])
+    node = user.ask("node", stream="s", master="1-0")
+    assert node == redis_node
+    assert bytes.fromhex("".join(part["hex"] for part in node["parts"]))[:4] == node["bytes"].to_bytes(4, "little")
+    assert [part["meaning"] for part in node["parts"]][2:5] == ["entries alive", "entries deleted", "number of fields"]
+    assert {part["of"] for part in node["parts"]} == {"", "master", *(f"{number}-0" for number in range(1, 101))}
+    assert user.try_ask("node", stream="s", master="2-0")[1]["error"] == "no_node"
+    assert user.try_ask("node", stream="s", master="-")[0] == 400
+
+
 def test_a_command_is_written_as_redis_cli_reads_it() -> None:
     assert command_line([b"XADD", b"a b", b"*", b'q"\\', b"\n\xff", b""]) == 'XADD "a b" * "q\\"\\\\" "\\n\\xff" ""'
 

@@ -9,14 +9,14 @@ import typer
 from rich.console import Console
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.inspect.anatomy import Part, cut_listpack
-from headrace.cli.inspect.overview import Overview, StreamNode
-from headrace.cli.inspect.payload import cut_payload
 from headrace.cli.inspect.picture import draw_stream
 from headrace.cli.inspect.sources import FoundStream, from_path, from_server
 from headrace.cli.showing import lossless, raw
 from headrace.cli.times import END, place
 from headrace.core.stream_id import StreamID
+from headrace.formats.anatomy.node import Part, cut_listpack
+from headrace.formats.anatomy.overview import Overview, StreamNode
+from headrace.formats.anatomy.payload import cut_payload
 
 
 def run_inspect(
@@ -71,7 +71,7 @@ def _as_json(
     return {
         "stream": lossless(found.name),
         "from": found.place,
-        **overview.as_json(),
+        **_figures(overview),
         "on_disk": asdict(found.on_disk),
         "drawn": "payload" if payload else None if chosen is None else str(chosen.master),
         "parts": [
@@ -86,5 +86,40 @@ def _as_json(
                 "backlen_bytes": part.tail,
             }
             for part in parts
+        ],
+    }
+
+
+def _figures(overview: Overview) -> dict[str, Any]:
+    stream = overview.stream
+    return {
+        "length": len(stream),
+        "first_id": str(stream.first_id) if len(stream) else None,
+        "last_id": str(stream.last_id),
+        "max_deleted_id": str(stream.max_deleted_id),
+        "entries_added": stream.entries_added,
+        "rax": {"keys": overview.tree["numele"], "nodes": overview.tree["numnodes"]},
+        "nodes": [
+            {
+                "master": str(node.master),
+                "bytes": len(node.listpack),
+                "entries": node.alive,
+                "deleted": node.deleted,
+                "fields": [lossless(name) for name in node.fields],
+            }
+            for node in overview.nodes
+        ],
+        "groups": [
+            {
+                "name": lossless(group.name),
+                "last_delivered_id": str(group.last_delivered_id),
+                "entries_read": group.position,
+                "lag": group.lag,
+                "pending": group.pending_count,
+                "consumers": [
+                    {"name": lossless(consumer.name), "pending": len(consumer)} for consumer in group.consumer_list()
+                ],
+            }
+            for group in stream.group_list()
         ],
     }

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.inspect.anatomy import MASTER, Part
-from headrace.cli.inspect.overview import Overview, StreamNode
 from headrace.cli.inspect.sources import FoundStream, OnDisk
 from headrace.cli.inspect.tree import draw_tree
 from headrace.cli.showing import entries, number, plural, shown, size
 from headrace.cli.times import written
 from headrace.core.stream_id import StreamID
+from headrace.formats.anatomy.node import MASTER, Part
+from headrace.formats.anatomy.overview import Overview, StreamNode
 
 HEAD_STYLE: Final = "bright_yellow"
 DATA_STYLE: Final = "bright_green"

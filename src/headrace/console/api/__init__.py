@@ -10,6 +10,7 @@ from headrace.console.api.beside import read_dead, read_scheduled
 from headrace.console.api.catalogue import read_groups, read_streams
 from headrace.console.api.entries import read_entries, read_entry
 from headrace.console.api.groups import read_group, read_pending
+from headrace.console.api.inside import read_inside, read_node
 from headrace.console.api.overview import read_overview
 from headrace.console.api.server import read_clients, read_server, read_settings, read_slow_log, read_users
 from headrace.console.api.stream import read_stream
@@ -26,6 +27,8 @@ READINGS: Final[dict[str, Reading]] = {
     "entry": read_entry,
     "group": read_group,
     "pending": read_pending,
+    "inside": read_inside,
+    "node": read_node,
     "dead": read_dead,
     "scheduled": read_scheduled,
     "server": read_server,

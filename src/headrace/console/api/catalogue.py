@@ -2,7 +2,7 @@
 
 names     SCAN TYPE stream, up to 20,000 streams, kept for some seconds
 figures   XLEN and XINFO GROUPS of all of them, 500 in a pipeline, kept for some seconds: 10,000 streams take a second
-a page    XINFO STREAM, XINFO GROUPS and MEMORY USAGE of its 50 streams
+a page    XINFO STREAM, XINFO GROUPS, MEMORY USAGE and HEADRACE MEMORY of its 50 streams
 """
 
 import time
@@ -131,8 +131,13 @@ async def _rows(session: Session, names: list[bytes]) -> list[dict[str, Any]]:
             for command in (("XINFO", "STREAM", name), ("XINFO", "GROUPS", name), ("MEMORY", "USAGE", name))
         ]
     )
+    places: list[Any] = [None] * len(names)
+    if session.product.get("headrace"):
+        places = await session.link.ask_all([("HEADRACE", "MEMORY", name) for name in names])
     rows: list[dict[str, Any]] = []
-    for name, facts, groups, memory in zip(names, replies[::3], replies[1::3], replies[2::3], strict=True):
+    for name, facts, groups, memory, place in zip(
+        names, replies[::3], replies[1::3], replies[2::3], places, strict=True
+    ):
         if isinstance(facts, Exception):
             if not str(facts).startswith("no such key"):
                 rows.append({"name": name, "refused": str(facts)})
@@ -146,6 +151,7 @@ async def _rows(session: Session, names: list[bytes]) -> list[dict[str, Any]]:
                 "first": _id_of(told.get("first-entry")),
                 "last": told["last-generated-id"],
                 "memory": memory if isinstance(memory, int) else None,
+                "disk": pairs(place)["disk-bytes"] if isinstance(place, list) else None,
                 "groups": [] if isinstance(groups, ResponseError) else [_group(pairs(each)) for each in groups],
             }
         )

@@ -47,6 +47,9 @@ export const TEXTS = {
   "error.filter": ["This is no filter; write for example temp > 25 and dev = 3.", "过滤条件有误，例如：temp > 25 and dev = 3。"],
   "error.id": ["This is no ID.", "不是有效的 ID。"],
   "error.no_stream": ["There is no such stream.", "没有这个流。"],
+  "error.no_node": ["There is no such node any more: load the page again.", "该节点已不存在，请刷新页面。"],
+  "error.unreadable": ["The nodes that the server sent cannot be read:", "无法读取服务器返回的节点："],
+  "error.too_large_inside": ["This server shows nodes only with the whole stream (DUMP), and this stream is larger than 8 MB.", "此服务器只能通过整流导出（DUMP）查看节点，而该流超过 8 MB。"],
   "error.no_group": ["There is no such group.", "没有这个消费组。"],
 
   // words
@@ -154,6 +157,7 @@ export const TEXTS = {
   "streams.none": ["There are no streams yet. Add an entry:", "还没有流。添加一个条目："],
   "streams.no_match": ["Nothing matches “{search}”.", "没有与“{search}”匹配的项。"],
   "streams.more": ["Only the first {n} streams are looked at.", "仅查看前 {n} 个流。"],
+  "streams.on_disk": ["and {size} on disk", "另有 {size} 在磁盘"],
   "streams.spark": ["Entries added a second: {rates}", "每秒写入条目：{rates}"],
   "streams.no_spark": ["Entries added a second: not known yet", "每秒写入条目：暂无数据"],
 
@@ -194,6 +198,69 @@ export const TEXTS = {
   "place.pending": ["pending with {consumer}, idle {idle}, delivered {n} times", "{consumer} 待确认，空闲 {idle}，已投递 {n} 次"],
   "place.done": ["delivered and settled", "已投递并处理"],
   "place.waiting": ["not delivered yet", "尚未投递"],
+
+  // inside a stream
+  "inside.open": ["Look inside", "查看内部结构"],
+  "inside.title": ["Inside", "内部结构"],
+  "inside.about": ["A stream is a radix tree (rax) whose keys are IDs of 16 bytes. Each key leads to a node: a listpack of many entries, whose IDs and field names are stored as their difference from the first, the master entry.", "流是一棵基数树（rax），键为 16 字节的 ID。每个键指向一个节点：一个包含多个条目的 listpack，条目的 ID 和字段名以与首条（主条目）的差值存储。"],
+  "inside.rax": ["The rax", "基数树（rax）"],
+  "inside.nodes": ["Nodes", "节点"],
+  "inside.keys": ["keys of the rax", "rax 的键"],
+  "inside.rax_nodes": ["Nodes of the rax", "rax 节点"],
+  "inside.part": ["{n} of them lead to what is shown", "其中 {n} 个通向所示节点"],
+  "inside.partial": ["Only what leads to the nodes below.", "仅显示通向下方节点的部分。"],
+  "inside.shown": ["Listpacks", "listpack"],
+  "inside.in_nodes": ["in {n} nodes that are shown", "所示 {n} 个节点"],
+  "inside.ms": ["bytes of the milliseconds", "毫秒部分的字节"],
+  "inside.seq": ["bytes of the sequence number", "序号部分的字节"],
+  "inside.kind.compressed": ["a compressed node: a run of bytes with one child", "压缩节点：一串字节，一个子节点"],
+  "inside.kind.branching": ["a branching node: a child for each byte", "分支节点：每个字节一个子节点"],
+  "inside.kind.leaf": ["a leaf", "叶节点"],
+  "inside.branches": ["{n} branches", "{n} 个分支"],
+  "inside.no_nodes": ["This stream has no nodes: it is empty.", "该流为空，没有节点。"],
+  "inside.master": ["Master ID", "主 ID"],
+  "inside.alive": ["Entries", "条目"],
+  "inside.deleted": ["Deleted", "已删除"],
+  "inside.bytes": ["bytes", "字节"],
+  "inside.bytes_of": ["{n} bytes", "{n} 字节"],
+  "inside.where": ["Where", "位置"],
+  "inside.hot": ["memory", "内存"],
+  "inside.cold": ["disk", "磁盘"],
+  "inside.fields": ["Fields of the master entry", "主条目的字段"],
+  "inside.node": ["The listpack of node {id}", "节点 {id} 的 listpack"],
+  "inside.point": ["Point at a byte, or move with the arrows.", "指向某个字节，或用方向键移动。"],
+  "inside.bytes_label": ["Bytes of the node", "节点的字节"],
+  "inside.envelope": ["listpack", "listpack"],
+  "inside.master_entry": ["master entry", "主条目"],
+  "inside.place": ["bytes {from} to {to}", "第 {from}–{to} 字节"],
+  "inside.as_table": ["As a table", "以表格显示"],
+  "inside.offset": ["Offset", "偏移"],
+  "inside.encoding": ["Encoding", "编码"],
+  "inside.meaning": ["Meaning", "含义"],
+  "inside.more_parts": ["{n} more parts are not shown; headrace inspect --all shows them.", "还有 {n} 个部分未显示，可用 headrace inspect --all 查看。"],
+  "inside.role.plain": ["frame", "框架"],
+  "inside.role.head": ["encoding", "编码"],
+  "inside.role.data": ["data", "数据"],
+  "inside.role.tail": ["backlen: for walking backwards", "backlen：用于反向遍历"],
+  "inside.groups": ["What groups keep", "消费组保存的内容"],
+  "inside.pending": ["{n} pending", "{n} 个待确认"],
+  "inside.position": ["Delivered up to", "已投递至"],
+  "inside.by_id": ["Pending records by ID", "待确认记录：按 ID"],
+  "inside.by_time": ["The same in the order of delivery", "同样的记录：按投递顺序"],
+  "inside.by_consumer": ["The index of each consumer", "各消费者的索引"],
+  "inside.first_records": ["The first {n} by ID.", "按 ID 的前 {n} 个。"],
+  "encoding.u32": ["(a number of 4 bytes, low byte first)", "（4 字节整数，低位在前）"],
+  "encoding.u16": ["(a number of 2 bytes, low byte first)", "（2 字节整数，低位在前）"],
+  "encoding.end": ["(always ff)", "（恒为 ff）"],
+  "encoding.uint7": ["(0 to 127, in one byte)", "（0 至 127，一个字节）"],
+  "encoding.str6": ["(a string of up to 63 bytes)", "（最多 63 字节的字符串）"],
+  "encoding.int13": ["(a signed integer of 13 bits)", "（13 位有符号整数）"],
+  "encoding.str12": ["(a string of up to 4095 bytes)", "（最多 4095 字节的字符串）"],
+  "encoding.str32": ["(a longer string)", "（更长的字符串）"],
+  "encoding.int16": ["(a signed integer of 2 bytes)", "（2 字节有符号整数）"],
+  "encoding.int24": ["(a signed integer of 3 bytes)", "（3 字节有符号整数）"],
+  "encoding.int32": ["(a signed integer of 4 bytes)", "（4 字节有符号整数）"],
+  "encoding.int64": ["(a signed integer of 8 bytes)", "（8 字节有符号整数）"],
 
   // groups
   "groups.search": ["Search groups and streams", "搜索消费组和流"],
@@ -339,6 +406,21 @@ export function language() {
 export function chooseLanguage(code) {
   chosen = code;
   try { localStorage.setItem("headrace-language", code); } catch { /* a browser that keeps nothing */ }
+}
+
+// What `headrace inspect` says of a byte, in the language of the page.
+const MEANINGS = [
+  [/^bytes in this listpack$/, "listpack 的总字节数"], [/^elements$/, "元素个数"], [/^elements: too many to be counted$/, "元素个数：过多，未计数"],
+  [/^end of the listpack$/, "listpack 结束"], [/^entries alive$/, "有效条目数"], [/^entries deleted$/, "已删除条目数"], [/^number of fields$/, "字段数"],
+  [/^name of field (\d+)$/, "字段 $1 的名称"], [/^end of the master entry$/, "主条目结束"], [/^flags: own fields$/, "标志：自带字段名"],
+  [/^flags: own fields, deleted$/, "标志：自带字段名，已删除"], [/^flags: fields of the master$/, "标志：沿用主条目的字段"],
+  [/^flags: fields of the master, deleted$/, "标志：沿用主条目的字段，已删除"], [/^ms: (\d+) \+ (-?\d+)$/, "毫秒：$1 + $2"], [/^seq: (\d+) \+ (-?\d+)$/, "序号：$1 + $2"],
+  [/^elements to step back over$/, "向前回退的元素数"], [/^value of ([^]*)$/, "$1 的值"],
+];
+
+export function meaningOf(text) {
+  const found = language() === "zh-CN" && MEANINGS.find(([pattern]) => pattern.test(text));
+  return found ? text.replace(...found) : text;
 }
 
 export function t(key, values = {}) {

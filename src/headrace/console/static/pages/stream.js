@@ -34,8 +34,9 @@ export async function show(place, [encoded], signal) {
 
   fill(place, h("nav", { class: "crumbs", "aria-label": t("crumbs") }, h("a", { href: "#/streams" }, t("nav.streams")), " / "),
     h("div", { class: "title" }, h("h1", {}, name(stream)),
-      mayAct() && h("span", { class: "actions" }, h("button", { onclick: addEntry }, t("stream.add")),
-        h("button", { class: "danger", onclick: async () => { if (await act("delete_stream", { stream })) location.hash = "#/streams"; } }, t("stream.delete")))),
+      h("span", { class: "actions" }, h("a", { class: "button", href: `#/inside/${encodeName(stream)}` }, t("inside.open")),
+        mayAct() && [h("button", { onclick: addEntry }, t("stream.add")),
+          h("button", { class: "danger", onclick: async () => { if (await act("delete_stream", { stream })) location.hash = "#/streams"; } }, t("stream.delete"))])),
     facts, h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("groups")), mayAct() && h("button", { class: "small", onclick: async () => { if (await createGroup(stream)) readFacts(); } }, t("group.create"))), groups),
     h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("entries")), h("span", { class: "actions" }, tailButton, pauseButton,
       h("button", { class: "small", onclick: exportPage }, t("stream.export")))),
@@ -56,6 +57,7 @@ export async function show(place, [encoded], signal) {
     fill(facts, figure(t("length"), number(known.length), known.added !== null && t("stream.added", { n: number(known.added) })),
       figure(t("first_entry"), age(known.first), known.first), figure(t("last_entry"), age(known.last), known.last),
       figure(t("memory"), size(known.memory), known.nodes && t("stream.nodes", { n: number(known.nodes) })),
+      known.where?.["disk-bytes"] ? figure(t("overview.disk"), size(known.where["disk-bytes"]), t("overview.entries", { n: number(known.where["disk-entries"]) })) : null,
       known.dead ? figure(t("nav.dead"), h("a", { href: `#/dead/${encodeName(`${stream}:dead`)}` }, number(known.dead))) : null,
       known.scheduled ? figure(t("nav.scheduled"), h("a", { href: `#/scheduled/${encodeName(stream)}` }, number(known.scheduled))) : null,
       known.ttl !== null ? figure(t("stream.expires"), duration(known.ttl)) : null);

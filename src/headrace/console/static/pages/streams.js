@@ -14,7 +14,7 @@ export async function show(place, _words, signal) {
   const history = new Map();          // name -> [[at, added], …], of the streams that are shown
   const list = h("div");
   const foot = h("div");
-  const search = searchBox("", (text) => { state.search = text; state.page = 0; refresh(); }, t("streams.search"));
+  const search = searchBox("", (text) => { state.search = text; state.page = 0; again(); }, t("streams.search"));
   fill(place, h("div", { class: "title" }, h("h1", {}, t("nav.streams")), search), list, foot);
   fill(list, loading());
   const refresh = async () => {
@@ -58,7 +58,7 @@ export async function show(place, _words, signal) {
       { label: t("rate"), num: true, sort: "growth", cell: (row) => { const all = rates(row); return all.length ? rate(all.at(-1)) : "–"; } },
       { label: "", narrow: true, cell: (row) => { const all = rates(row); return sparkline(all, all.length ? t("streams.spark", { rates: all.map(rate).join(", ") }) : t("streams.no_spark")); } },
       { label: t("groups"), sort: "lag", cell: (row) => groups(row) },
-      { label: t("memory"), num: true, narrow: true, cell: (row) => size(row.memory) },
+      { label: t("memory"), num: true, narrow: true, cell: (row) => [size(row.memory), row.disk ? h("small", { class: "below" }, t("streams.on_disk", { size: size(row.disk) })) : null] },
       { label: t("last_entry"), num: true, narrow: true, cell: (row) => age(row.last) },
     ];
     const focused = [...list.querySelectorAll("tbody tr")].indexOf(document.activeElement);

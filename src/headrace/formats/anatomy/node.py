@@ -5,7 +5,7 @@
         12  83 64 65 76 04   str6       "dev"     field 1
 
 Parts come in order and without gaps: their bytes, joined, are the bytes that were cut. `head` and `tail` say how many
-bytes of a part are its encoding, and its backlen. Only bytes that were checked come here: see `sources`.
+bytes of a part are its encoding, and its backlen. Only bytes that a `Stream` has accepted may come here.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headrace.cli.showing import lossless
 from headrace.core.listpack import Listpack
 from headrace.core.rax_map import RaxMap
 from headrace.core.stream import Stream
@@ -60,39 +59,3 @@ class Overview:
         for node in self.nodes:
             index.insert(node.master.key, None)
         return index.shape()
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        stream = self.stream
-        return {
-            "length": len(stream),
-            "first_id": str(stream.first_id) if len(stream) else None,
-            "last_id": str(stream.last_id),
-            "max_deleted_id": str(stream.max_deleted_id),
-            "entries_added": stream.entries_added,
-            "rax": {"keys": self.tree["numele"], "nodes": self.tree["numnodes"]},
-            "nodes": [
-                {
-                    "master": str(node.master),
-                    "bytes": len(node.listpack),
-                    "entries": node.alive,
-                    "deleted": node.deleted,
-                    "fields": [lossless(name) for name in node.fields],
-                }
-                for node in self.nodes
-            ],
-            "groups": [
-                {
-                    "name": lossless(group.name),
-                    "last_delivered_id": str(group.last_delivered_id),
-                    "entries_read": group.position,
-                    "lag": group.lag,
-                    "pending": group.pending_count,
-                    "consumers": [
-                        {"name": lossless(consumer.name), "pending": len(consumer)}
-                        for consumer in group.consumer_list()
-                    ],
-                }
-                for group in stream.group_list()
-            ],
-        }

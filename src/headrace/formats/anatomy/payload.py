@@ -6,8 +6,8 @@ is stored plainly is cut to its elements where it stands.
 
 from typing import Final
 
-from headrace.cli.inspect.anatomy import Part, cut_listpack
 from headrace.core.stream_id import StreamID
+from headrace.formats.anatomy.node import Part, cut_listpack
 from headrace.formats.dump import open_payload
 from headrace.formats.rdb_primitives import LZF, RdbReader
 
