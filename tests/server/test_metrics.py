@@ -1,64 +1,22 @@
 """`metrics-port`: what Prometheus gets, from whom it is kept, and what it may cost."""
 
-import http.client
+import shutil
+import signal
 import socket
+import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import Metric
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
-from prometheus_client.parser import text_string_to_metric_families as parse_text
+import redis
 
-from support.patience import PATIENCE_S
-from support.ports import free_port
+from support.metered_server import OPEN_METRICS, MeteredServer, Samples, at
+from support.patience import PATIENCE_S, await_that
+from support.raw_client import RawClient
 from support.server_process import ServerProcess
 
-OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
-
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-class MeteredServer(ServerProcess):
-    """A server with a metrics port."""
-
-    def __init__(self, directory: Path, *arguments: str) -> None:
-        self.metrics_port = free_port()
-        super().__init__(directory, "--metrics-port", str(self.metrics_port), *arguments)
-
-    def ask(self, path: str = "/metrics", method: str = "GET", accept: str = "") -> tuple[int, str, str]:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=PATIENCE_S)) as connection:
-            connection.request(method, path, headers={"Accept": accept} if accept else {})
-            answer = connection.getresponse()
-            return answer.status, answer.getheader("Content-Type", ""), answer.read().decode()
-
-    def samples(self, accept: str = "") -> Samples:
-        status, kind, text = self.ask(accept=accept)
-        assert status == 200, text
-        assert kind.startswith("application/openmetrics-text" if accept else "text/plain; version=0.0.4")
-        parse: Callable[[str], Iterable[Metric]] = parse_open_metrics if accept else parse_text
-        found: Samples = {}
-        for family in parse(text):
-            assert family.documentation
-            for sample in family.samples:
-                place = (sample.name, frozenset(sample.labels.items()))
-                assert place not in found, f"{place} comes twice"
-                found[place] = sample.value
-        return found
-
-    def await_samples(self, wanted: Callable[[Samples], bool]) -> Samples:
-        """Return samples that are as wanted; a reading may be a second old."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not wanted(samples := self.samples()):
-            assert time.monotonic() < deadline, "the metrics never said so"
-            time.sleep(0.1)
-        return samples
-
-
-def at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
-    return name, frozenset(labels.items())
+PROMTOOL = shutil.which("promtool")
 
 
 @pytest.fixture(scope="module")
@@ -219,3 +177,70 @@ def test_a_metrics_port_that_is_taken_is_said_before_anything_runs(server: Meter
         ServerProcess(tmp_path, "--metrics-port", str(server.metrics_port)),
     ):
         pass
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool: Debian's package prometheus brings it")
+def test_promtool_finds_no_fault_in_metrics_and_rules(server: MeteredServer) -> None:
+    client = server.client()
+    client.xadd('or"ders\\', {"n": 1})
+    client.xgroup_create('or"ders\\', "g\n", "0")
+    client.xreadgroup("g\n", "c", {'or"ders\\': ">"})
+    server.await_samples(lambda seen: any(name == "redis_stream_group_lag" for name, _ in seen))
+    rules = Path(__file__).parents[2] / "contrib/prometheus/alerts.yml"
+    for arguments, text in ((("metrics",), server.ask()[2]), (("rules", str(rules)), "")):
+        command = [str(PROMTOOL), "check", *arguments]
+        checked = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
+
+
+# --- more than one machine -------------------------------------------------------------------------------------------
+
+
+def _is_writable(leader: redis.Redis) -> bool:
+    try:
+        leader.set("probe", "1")
+    except redis.ResponseError:
+        return False
+    return True
+
+
+def test_the_metrics_of_a_master_and_its_replica_are_those_of_info(tmp_path: Path) -> None:
+    for name in ("m", "r"):
+        (tmp_path / name).mkdir()
+    # No PING moves the offset between two readings, and a replica that stands still keeps its place.
+    quiet = ("--min-replicas-to-confirm", "1", "--repl-timeout", "4000", "--repl-ping-replica-period", "3600")
+    with MeteredServer(tmp_path / "m", *quiet) as master:
+        following = ("--replicaof", f"127.0.0.1 {master.port}", "--repl-timeout", "4000")
+        with MeteredServer(tmp_path / "r", *following) as replica, master.client() as leader:
+            place = {"master_host": "127.0.0.1", "master_port": str(master.port)}
+            replica.await_samples(lambda seen: seen.get(at("redis_master_link_up", **place)) == 1)
+            await_that(lambda: _is_writable(leader))
+            for number in range(20):
+                leader.xadd("s", {"n": number})
+            told = leader.info("replication")
+            which = {"slave_ip": told["slave0"]["ip"], "slave_port": str(replica.port), "slave_state": "online"}
+            samples = master.await_samples(
+                lambda seen: (
+                    seen.get(at("headrace_replica_unsynced_bytes", **which)) == 0
+                    and seen.get(at("headrace_confirm_wait_seconds_count"), 0) >= 20
+                )
+            )
+            told = leader.info("replication")
+            assert samples[at("redis_connected_slaves")] == told["connected_slaves"] == 1
+            assert samples[at("redis_connected_slave_offset_bytes", **which)] == told["slave0"]["offset"]
+            assert samples[at("redis_master_repl_offset")] == told["master_repl_offset"]
+            assert samples[at("headrace_replica_behind_bytes", **which)] == 0
+            assert samples[at("headrace_confirm_wait_seconds_sum")] > 0
+            of_replica = replica.await_samples(
+                lambda seen: seen.get(at("redis_slave_repl_offset", **place)) == told["master_repl_offset"]
+            )
+            assert of_replica[at("redis_master_sync_in_progress", **place)] == 0
+            assert [dict(labels)["role"] for name, labels in of_replica if name == "redis_instance_info"] == ["slave"]
+            replica.process.send_signal(signal.SIGSTOP)
+            with RawClient(master.port) as writer:
+                writer.send([b"XADD", b"s", b"*", b"n", b"waits"])
+                samples = master.await_samples(lambda seen: seen[at("headrace_unconfirmed_replies")] == 1)
+                assert samples[at("headrace_held_replies")] == 1
+                assert samples[at("headrace_replica_behind_bytes", **which)] > 0
+                replica.process.send_signal(signal.SIGCONT)
+                master.await_samples(lambda seen: seen[at("headrace_unconfirmed_replies")] == 0)
