@@ -14,6 +14,7 @@ import redis
 from headrace.measuring.load import Load
 from headrace.measuring.targets import packed
 from headrace.storage import offloading
+from headrace.storage.segments.names import DIRECTORY
 from support.in_process import InProcessClient
 from support.patience import PATIENCE_S, await_that
 from support.server_process import ServerProcess
@@ -99,6 +100,23 @@ def test_memory_that_is_only_not_given_back_refuses_no_writes(monkeypatch: pytes
         clock.now_ms += 1_000
         moving.tick()
         assert not moving.is_full
+
+
+def test_a_stream_that_grows_slowly_leaves_few_large_segments() -> None:
+    """Before, each step above the limit was a segment of 1 MB; a start opens all of them."""
+    clock = Clock()
+    disk = SimulatedDisk(ROOT)
+    with time_of(clock):
+        process = Process(disk, clock, {"maxmemory": str(40 << 20), "maxmemory-policy": "offload", "appendonly": "no"})
+        process.start()
+        client = InProcessClient(process.engine)
+        moving = process.store.offloading
+        for _ in range(600):
+            for _ in range(100):
+                client.run("XADD", "s", "*", "v", FILLING)
+            moving.tick()
+        assert moving.moved_bytes > 20 << 20
+        assert len(disk.list(ROOT / DIRECTORY)) <= moving.moved_bytes // (2 << 20)
 
 
 def test_loading_waits_while_there_is_more_in_memory_than_may_be() -> None:

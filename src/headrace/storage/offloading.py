@@ -5,7 +5,7 @@
                └──────────── nodes are freed ◄── put parts in the place of nodes that have not changed meanwhile
 
     maxmemory          what all of the process may take
-    the goal           a sixteenth less: from there on nodes are moved, until that is reached
+    the goal           a sixteenth less: from there on nodes are moved, a sixteenth at a time, until that is reached
     an eighth more     clients that write, and loading, wait until memory is within maxmemory again: the disk is slower;
                        where nothing is left to move, writes are refused
     the cache          a sixteenth, for history that was read
@@ -165,7 +165,7 @@ class Offloading:
         if used <= self._goal:
             self._all_moved = False
         elif not self._is_busy and monotonic() >= self._retry_at:
-            self._begin(self._move(used - self._goal))
+            self._begin(self._move())
         self._hold_or_release_writes(used)
         if self.last_error:
             return bool(used > self._config["maxmemory"])
@@ -214,9 +214,9 @@ class Offloading:
                 self.soon(self._step)
                 return
 
-    def _move(self, excess: int) -> Iterator[None]:
-        """Move about so many bytes."""
-        wanted = min(max(excess, _LEAST_SEGMENT), max(self._config["maxmemory"] // 16, _LEAST_SEGMENT), _MOST_SEGMENT)
+    def _move(self) -> Iterator[None]:
+        """Move so many bytes that a stream which grows slowly leaves few large segments, not many small ones."""
+        wanted = min(max(self._config["maxmemory"] // 16, _LEAST_SEGMENT), _MOST_SEGMENT)
         moves: list[Move] = []
         candidates: list[tuple[int, int, bytes, Stream]] = []
         yield from self._find_largest(candidates)
@@ -299,7 +299,7 @@ class Offloading:
         """Go on at once where that was not enough; the memory is free, so that it can be told."""
         used = self.measure()
         if self.is_on and used > self._goal and not self.last_error:
-            yield from self._move(used - self._goal)
+            yield from self._move()
         self._hold_or_release_writes(used)
 
     def _note_error(self, reason: str) -> None:
