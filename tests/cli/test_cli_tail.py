@@ -183,6 +183,39 @@ def test_new_entries_appear_and_ctrl_c_ends_it_quietly(server: redis.Redis) -> N
         assert "Abort" not in terminal.text
 
 
+def test_a_pattern_follows_what_matches_now_and_later(server: redis.Redis) -> None:
+    server.set("sensor:text", "no stream")
+    server.xadd("sensor:1", {"n": "first"}, id="1-0")
+    server.xadd("sensor:2", {"n": "second"}, id="2-0")
+    server.xadd("other", {"n": "nobody asked"}, id="3-0")
+    told = [json.loads(line) for line in lines(server, "sensor:*", "--json")]
+    assert [(each["_key"], each["n"]) for each in told] == [("sensor:1", "first"), ("sensor:2", "second")]
+    assert [
+        json.loads(line)["_key"] for line in lines(server, "sensor:?", "sensor:1", "other", "-n", "3", "--json")
+    ] == [
+        "sensor:1",
+        "sensor:2",
+        "other",
+    ]
+    assert "matches nothing:*" in refusal("tail", "nothing:*", "--no-follow", server=server)
+    with PseudoTerminal("tail", "sensor:*", "none:*", "-n", "1", server=server) as terminal:
+        terminal.await_text("No stream matches none:* yet; waiting for one.", "second")
+        server.xadd("sensor:3", {"n": "third"})  # a stream that was not there when it began: all of it is new
+        terminal.await_text("sensor:3", "third")
+        server.delete("sensor:1", "sensor:2")
+        server.rpush("sensor:1", "not a stream any more")
+        server.xadd("sensor:2", {"n": "begun again"})
+        server.xadd("sensor:3", {"n": "fourth"})
+        terminal.await_text("begun again", "fourth")
+        assert [terminal.text.count(each) for each in ("first", "second", "third")] == [0, 1, 1]
+
+
+def test_a_key_with_the_name_of_a_pattern_is_meant_itself(server: redis.Redis) -> None:
+    server.xadd("s[1]*", {"n": "odd"})
+    server.xadd("s1", {"n": "plain"})
+    assert [json.loads(line)["n"] for line in lines(server, "s[1]*", "--json")] == ["odd"]
+
+
 def test_colours_are_for_terminals(headrace_server: redis.Redis) -> None:
     fill(headrace_server, 2)
     with PseudoTerminal("tail", "devmsg", "--no-follow", server=headrace_server) as terminal:

@@ -138,6 +138,25 @@ def test_more_lines_than_fit_are_scrolled(headrace_server: redis.Redis) -> None:
         assert terminal.await_end() == 0
 
 
+def test_sixty_columns_show_the_numbers_that_say_most_and_the_one_that_is_sorted_by(server: redis.Redis) -> None:
+    fill(server)
+    server.xgroup_setid("devmsg", "archive", "$")
+    for sort, wanted in (
+        ("lag", r"^stream +length .*lag▼ +pending"),
+        ("groups", r"^stream .*groups▼ +lag +pending"),
+    ):
+        printed = output("top", "--interval", "0", "--sort", sort, server=server, env={"COLUMNS": "60"})
+        title, _, heading, *rows = printed.splitlines()
+        assert "devmsg" not in title
+        assert re.search(wanted, heading), heading
+        assert max(len(row) for row in (heading, *rows)) <= 60
+        assert re.search(r"^devmsg .* 10 +10( |$)", printed, re.MULTILINE), printed
+    with PseudoTerminal("top", "--interval", "60s", server=server, rows=10, columns=60) as terminal:
+        terminal.await_text("stream▼", "pending", "line more")
+        terminal.press("q")
+        assert terminal.await_end() == 0
+
+
 def test_every_key_does_something() -> None:
     view = View()
     for _ in SORTS:

@@ -150,7 +150,7 @@ def require_stream(client: redis.Redis, key: bytes) -> None:
     )
 
 
-def stream_keys(client: redis.Redis, pattern: str = "*", most: int | None = None) -> list[bytes]:
+def stream_keys(client: redis.Redis, pattern: str | bytes = "*", most: int | None = None) -> list[bytes]:
     """List the streams that match a pattern, each once, and no more than asked for."""
     found: dict[bytes, None] = {}
     for key in client.scan_iter(match=pattern, count=1000, _type="stream"):

@@ -11,7 +11,8 @@ from headrace.cli.times import place
 
 TAIL_HELP: Final = """Print the last entries of streams, and then every new one as it comes.
 
-Only reads: no group is touched. With several streams their entries come in the order of their IDs.
+Only reads: no group is touched. With several streams their entries come in the order of their IDs. A name with *, ? or
+[ is a pattern, unless a key has just this name; streams that match it later are printed from their beginning.
 
 \b
   --format table       time, ID and fields, in columns
@@ -27,6 +28,7 @@ For example:
   headrace tail devmsg
   headrace tail devmsg -n 100 --no-follow --format csv
   headrace tail devmsg alarms --where 'temp>30' --grep 'dev-1[0-9]'
+  headrace tail 'dev*' alarms -n 1
   headrace tail devmsg --from 10m --format '{_time} {dev}: {temp} °C'
 """
 
@@ -34,7 +36,12 @@ For example:
 @declared
 def tail(
     *,
-    keys: Annotated[list[str], typer.Argument(help="The streams.", show_default=False, autocompletion=stream_names)],
+    keys: Annotated[
+        list[str],
+        typer.Argument(
+            help="The streams, or patterns such as 'sensor:*'.", show_default=False, autocompletion=stream_names
+        ),
+    ],
     count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last entries first.")] = 10,
     start: Annotated[
         str | None,

@@ -1,20 +1,22 @@
 """What `headrace tail` does: the last entries of each stream, merged by ID, then XREAD until Ctrl-C."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import redis
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.connecting import ask, connected, require_stream
+from headrace.cli.connecting import ask, connected
 from headrace.cli.rows.fetching import as_pairs, fetch
 from headrace.cli.rows.row import Pairs
-from headrace.cli.showing import raw, shown
+from headrace.cli.showing import raw
+from headrace.cli.tail.choosing import ChosenStreams
 from headrace.cli.tail.filters import Condition, conditions
-from headrace.cli.tail.formats import printer
+from headrace.cli.tail.formats import printer, require_format
 from headrace.cli.times import END
 from headrace.core.stream_id import StreamID
 
@@ -43,35 +45,22 @@ def run_tail(
     follow: bool,
 ) -> None:
     """Print the end of streams, and what comes."""
-    keys = list(dict.fromkeys(raw(name) for name in names))
     wanted = conditions(where, grep)
-    show = printer(form, fields, keys)
+    require_format(form)
     chosen = {raw(name) for name in fields}
-
-    def print_entry(entry: Found) -> None:
-        pairs = [pair for pair in entry.pairs if pair[0] in chosen] if chosen else entry.pairs
-        show(entry.key, bytes(entry.id), pairs)
-
     with connected(server) as client:
-        if not follow:
-            for key in keys:
-                require_stream(client, key)
-        ends = {key: _end_of(client, key) for key in keys}
-        for entry in _before(client, ends, count, start, wanted):
+        streams = ChosenStreams(client, names, follow=follow)
+        show = printer(form, fields, list(streams.positions), several=streams.several)
+
+        def print_entry(entry: Found) -> None:
+            pairs = [pair for pair in entry.pairs if pair[0] in chosen] if chosen else entry.pairs
+            show(entry.key, bytes(entry.id), pairs)
+
+        for entry in _before(client, streams.positions, count, start, wanted):
             print_entry(entry)
         sys.stdout.flush()
         if follow:
-            _follow(client, ends, wanted, print_entry)
-
-
-def _end_of(client: redis.Redis, key: bytes) -> StreamID:
-    """Where a stream ends now; what comes behind that is new. A stream that is not there yet may come."""
-    kind = client.type(key)
-    if kind == b"none":
-        print(f"headrace: There is no stream {shown(key)} yet; waiting for it.", file=sys.stderr)  # noqa: T201
-        return StreamID(0, 0)
-    require_stream(client, key)
-    return StreamID.parse(client.xinfo_stream(key)["last-generated-id"])
+            _follow(client, streams, wanted, print_entry)
 
 
 def _before(
@@ -111,19 +100,30 @@ def _matching(entries: Iterator[tuple[bytes, Pairs]], key: bytes, wanted: Sequen
 
 
 def _follow(
-    client: redis.Redis,
-    ends: dict[bytes, StreamID],
-    wanted: Sequence[Condition],
-    print_entry: Callable[[Found], None],
+    client: redis.Redis, streams: ChosenStreams, wanted: Sequence[Condition], print_entry: Callable[[Found], None]
 ) -> None:
-    positions = {key: bytes(end) for key, end in ends.items()}
     while True:
-        reply = ask(client, "XREAD", "COUNT", _PAGE, "BLOCK", _BLOCK_MS, "STREAMS", *positions, *positions.values())
+        streams.scan_when_due()
         arrived: list[Found] = []
-        for key, entries in reply or ():
-            positions[key] = entries[-1][0]
+        for key, entries in _read_new(client, streams) or ():
+            streams.positions[key] = StreamID.parse(entries[-1][0])
             arrived += _matching(((id, as_pairs(fields)) for id, fields in entries), key, wanted)
         for entry in sorted(arrived):
             print_entry(entry)
         if arrived:
             sys.stdout.flush()
+
+
+def _read_new(client: redis.Redis, streams: ChosenStreams) -> Any:
+    positions = streams.positions
+    if not positions:
+        time.sleep(_BLOCK_MS / 1000)
+        return None
+    places = [bytes(position) for position in positions.values()]
+    try:
+        return ask(client, "XREAD", "COUNT", _PAGE, "BLOCK", _BLOCK_MS, "STREAMS", *positions, *places)
+    except redis.ResponseError as error:
+        if not str(error).startswith("WRONGTYPE"):
+            raise
+        streams.scan()  # which forgets a stream of a pattern, and raises for one that was named
+        return None

@@ -21,15 +21,24 @@ from headrace.cli.times import written
 
 Printer: TypeAlias = Callable[[bytes, bytes, Pairs], None]
 
+_NAMED: Final = ("table", "json", "csv", "raw")
 _MOST_WIDE: Final = 40  # a column of a table, at least until its last
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 
 
-def printer(form: str, fields: Sequence[str], keys: Sequence[bytes]) -> Printer:
-    """Choose how to print; with several streams, each entry shows its stream."""
-    several = len(keys) > 1
+def require_format(form: str) -> None:
+    """Refuse what is no format."""
+    if form not in _NAMED and "{" not in form:
+        raise typer.BadParameter(
+            f"{form!r} is none of {', '.join(_NAMED)}, nor a template such as '{{_id}} {{temp}}'.",
+            param_hint="--format",
+        )
+
+
+def printer(form: str, fields: Sequence[str], keys: Sequence[bytes], *, several: bool) -> Printer:
+    """Choose how to print; with several streams, each entry shows its stream. `keys` are those that are known yet."""
     if form == "table":
-        return _Table([shown(key) for key in keys] if several else []).show
+        return _Table([shown(key) for key in keys], several=several).show
     if form == "json":
         return lambda key, id, pairs: _write(json_line(id, pairs, key if several else None))
     if form == "csv":
@@ -38,11 +47,7 @@ def printer(form: str, fields: Sequence[str], keys: Sequence[bytes]) -> Printer:
         return lambda key, id, pairs: _write(
             b"\t".join([*([key] if several else []), id, *(value for _, value in pairs)]) + b"\n"
         )
-    if "{" in form:
-        return _Template(form).show
-    raise typer.BadParameter(
-        f"{form!r} is none of table, json, csv, raw, nor a template such as '{{_id}} {{temp}}'.", param_hint="--format"
-    )
+    return _Template(form).show
 
 
 def _write(data: bytes) -> None:
@@ -52,9 +57,9 @@ def _write(data: bytes) -> None:
 class _Table:
     """Columns as wide as their widest value so far, with a heading whenever the fields change."""
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, keys: Sequence[str], *, several: bool) -> None:
         self._console = Console(highlight=False)
-        self._titles = [*(["stream"] if keys else []), "time", "id"]
+        self._titles = [*(["stream"] if several else []), "time", "id"]
         self._front = [max(map(len, ("stream", *keys))), 0, 0][-len(self._titles) :]  # widths before the fields
         self._names: list[str] | None = None
         self._widths: list[int] = []

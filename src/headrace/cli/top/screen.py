@@ -29,10 +29,14 @@ _Row: TypeAlias = tuple[Text, ...]
 
 _COLUMNS: Final = ("length", "in/s", "out/s", "groups", "lag", "pending", "oldest", "dead", "next")
 _ON_DISK: Final = "disk"  # a column only where something is there
+_LEFT_OUT_FIRST: Final = ("groups", "next", "disk", "dead", "in/s", "length", "oldest", "out/s")  # on a narrow terminal
+_NARROWEST_NAME: Final = 16
+_GAP: Final = 2  # behind each column
 _NOTHING_BESIDE: Final = (Text(), Text(), Text())  # dead letters, schedules and files are of the stream
 _LINES_AROUND: Final = 5  # that the table shares the screen with
 _LATE_MS: Final = 60_000  # a pending entry that waits for so long is marked
 _HINT: Final = "q leave  s sort  r reverse  g groups  c consumers  ↑↓ scroll"
+_SHORT_HINT: Final = "q s r g c ↑↓"  # which fits beside how many lines there are
 
 
 @dataclass
@@ -64,20 +68,31 @@ class View:
         return True
 
 
-def screen(reading: ServerReading, view: View, height: int | None, trouble: str = "") -> Group:
-    """Draw a reading; with a height, the part of it that the view has scrolled to, and the keys."""
+def screen(reading: ServerReading, view: View, width: int, height: int | None, trouble: str = "") -> Group:
+    """Draw a reading; with a height, the part of it that the view has scrolled to, and the keys.
+
+    Columns that have no room are left out, those that say least first, and never the one that is sorted by.
+    """
     now_ms = int(reading.taken * 1000)
     columns = (*_COLUMNS, _ON_DISK) if reading.segments else _COLUMNS
     rows = [row for stream in _sorted(reading, view) for row in _rows(stream, view, now_ms)]
     room = len(rows) if height is None else max(1, height - _LINES_AROUND)
     view.top_row = min(view.top_row, max(0, len(rows) - room))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), expand=height is not None)
-    narrowest = 8 if reading.segments else 16  # 80 columns have room for the rest
-    table.add_column(_heading("stream", "name", view), ratio=1, no_wrap=True, overflow="ellipsis", min_width=narrowest)
-    for name in columns:
-        table.add_column(_heading(name, name.removesuffix("/s"), view), justify="right", no_wrap=True)
-    for row in rows[view.top_row : view.top_row + room]:
-        table.add_row(*row[: len(columns) + 1])
+    shown_rows = rows[view.top_row : view.top_row + room]
+    chosen, left = _columns_that_fit(columns, rows, view, width)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0), expand=height is not None)
+    table.add_column(
+        _heading("stream", "name", view),
+        ratio=1,
+        no_wrap=True,
+        overflow="ellipsis",
+        min_width=_NARROWEST_NAME,
+        max_width=left,
+    )
+    for position in chosen:
+        table.add_column(_heading(columns[position], _sort_of(columns[position]), view), justify="right", no_wrap=True)
+    for name, *cells in shown_rows:
+        table.add_row(name, *(cells[position] for position in chosen))
     title = _title(reading)
     title.no_wrap = height is not None
     parts: list[Any] = [title, Text(), table]
@@ -88,8 +103,31 @@ def screen(reading: ServerReading, view: View, height: int | None, trouble: str 
     if height is not None:
         hidden = len(rows) - room
         more = f"   {plural(hidden, 'line')} more" if hidden > 0 else ""
-        parts += [Text(), Text(trouble, style="red") if trouble else Text(_HINT + more, style="dim")]
+        hint = _HINT if len(_HINT + more) <= width else _SHORT_HINT
+        parts += [Text(), Text(trouble, style="red") if trouble else Text(hint + more, style="dim")]
     return Group(*parts)
+
+
+def _columns_that_fit(columns: tuple[str, ...], rows: list[_Row], view: View, width: int) -> tuple[list[int], int]:
+    """Return the positions of the columns for which there is room beside the name, and how much the name has then."""
+    widths = [
+        max(_heading(name, _sort_of(name), view).cell_len, *(row[position].cell_len for row in rows), 0) + _GAP
+        for position, name in enumerate(columns, 1)
+    ]
+    chosen = list(range(len(columns)))
+    left = width - sum(widths)
+    for name in _LEFT_OUT_FIRST:
+        if left >= _NARROWEST_NAME:
+            break
+        if name in columns and _sort_of(name) != view.sort:
+            position = columns.index(name)
+            chosen.remove(position)
+            left += widths[position]
+    return chosen, max(left, _NARROWEST_NAME)
+
+
+def _sort_of(column: str) -> str:
+    return column.removesuffix("/s")
 
 
 def _title(reading: ServerReading) -> Text:

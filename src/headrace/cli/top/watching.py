@@ -46,7 +46,7 @@ def _print_one(
     if as_json:
         print(json.dumps(reading.as_json()))  # noqa: T201
     else:
-        for part in screen(reading, view, None).renderables:
+        for part in screen(reading, view, console.width, None).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))
 
 
@@ -56,7 +56,7 @@ def _watch(client: redis.Redis, match: str, view: View, interval_s: float, conso
     due = time.monotonic() + min(interval_s, 0.5)  # the first rates come soon
     with Keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(screen(reading, view, console.height, trouble), refresh=True)
+            live.update(screen(reading, view, console.width, console.height, trouble), refresh=True)
             key = keyboard.next_key(max(0.0, due - time.monotonic()))
             if key is not None and not view.press(key, console.height // 2):
                 return
