@@ -18,7 +18,9 @@ def test_messages_are_added_found_sliced_trimmed_and_deleted(db: Database) -> No
     assert (len(stream), stream.first, stream.last, stream.last_id, list(stream)) == (0, None, None, StreamID(0), [])
     ids = [stream.add(n=n, text="für", raw=b"\xff", id=f"{n}-1") for n in range(1, 6)]
     assert ids == [StreamID(n, 1) for n in range(1, 6)]
-    assert stream.add({"n": 6, "half": 0.5}) > ids[-1]
+    assert stream.add({"n": 6, "half": 0.5, "answers": ids[0]}) > ids[-1]
+    assert [id for id, _ in db.execute("XRANGE", "s", ids[0], ids[0])] == [b"1-1"]
+    assert [message["answers"] for message in stream.range(reverse=True, count=1)] == ["1-1"]
     message = stream["2-1"]
     assert (message["n"], message["text"], message["raw"].encode("utf-8", "surrogateescape")) == ("2", "für", b"\xff")
     assert db.stream("s", decode=False)["2-1"][b"raw"] == b"\xff"
@@ -39,7 +41,7 @@ def test_many_messages_come_in_order_and_are_read_in_pages(db: Database) -> None
     assert stream.add_many([]) == 0
     assert [int(message["n"]) for message in stream] == list(range(2500))
     assert [int(message["n"]) for message in reversed(stream)] == list(range(2499, -1, -1))
-    with pytest.raises(TypeError, match="none of str, bytes, int and float"):
+    with pytest.raises(TypeError, match="none of str, bytes, int, float and StreamID"):
         stream.add_many([{"n": 1}, {"n": None}])  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least one field"):
         stream.add()

@@ -50,6 +50,77 @@ def test_a_loop_that_waits_takes_over_what_dies_meanwhile(db: Database) -> None:
     assert group.pending() == []
 
 
+def test_a_message_is_touched_by_its_own_consumer_alone(db: Database, keeps_rules: bool) -> None:
+    stream = db.stream("s")
+    group = stream.group("g")
+    ids = [stream.add(n=n) for n in range(3)]
+    slow, other = group.consumer("slow"), group.consumer("other", timeout=0)
+    first, second, third = slow.read(3)
+
+    def make_old() -> None:
+        db.execute("XCLAIM", "s", "g", "slow", 0, *ids, "IDLE", 3_600_000, "JUSTID")
+
+    make_old()
+    assert first.touch()
+    assert [each.id for each in group.pending(idle=1800)] == ids[1:]
+    assert [each.deliveries for each in group.pending()] == [1, 1, 1]
+    assert [each.id for each in other.claim(idle=1800, count=1)] == [ids[1]]
+    second.ack()
+    assert (third.touch(), second.touch(), asyncio.run(first.atouch())) == (True, False, True)
+    assert slow.touch(*ids) == [ids[0], ids[2]]
+    db.execute("XCLAIM", "s", "g", "other", 0, ids[0], "JUSTID")
+    assert not first.touch()
+    assert [each.consumer for each in group.pending()] == ["other", "slow"]
+    if keeps_rules:
+        group.policy(visibility="30m")
+        make_old()
+        assert slow.touch(ids[2]) == [ids[2]]
+        assert [message["n"] for message in other] == ["0"]
+
+
+def test_a_heartbeat_keeps_messages_for_the_loop_that_handles_them(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = db.stream("s")
+    group = stream.group("g")
+    ids = [stream.add(n=n) for n in range(3)]
+
+    def was_touched() -> bool:
+        """Whether what was made old is young again: the one in hand, what was read ahead, what has a delay."""
+        return not group.pending("c", idle=1800)
+
+    for message in group.consumer("c", timeout=0, prefetch=3, claim_after=3600, heartbeat=0.02):
+        if message["n"] == "0":
+            message.nack(delay=3600)
+        if message["n"] == "1":
+            db.execute("XCLAIM", "s", "g", "c", 0, *ids, "IDLE", 3_500_000, "JUSTID")
+            await_that(was_touched)
+            assert [each.deliveries for each in group.pending()] == [1, 1, 1]
+        if message["n"] == "2":
+            group.consumer("thief").claim(idle=0)
+            await_that(lambda: "belongs to somebody else now" in caplog.text)
+            break
+
+    async def main() -> None:
+        await group.adrop()
+        fresh = await stream.agroup("g")
+        async for message in fresh.consumer("c", timeout=0, heartbeat=0.02):
+            if message["n"] == "1":
+                await db.aexecute("XCLAIM", "s", "g", "c", 0, message.id, "IDLE", 3_500_000, "JUSTID")
+                async with asyncio.timeout(60):
+                    while await fresh.apending("c", idle=1800):
+                        await asyncio.sleep(0.01)
+                break
+        while len(asyncio.all_tasks()) > 1:  # the loop that was left has no heartbeat any more
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    await_that(lambda: not any("heartbeat" in thread.name for thread in threading.enumerate()))
+    for wrong in (0, 60):
+        with pytest.raises(ValueError, match="heartbeat"):
+            group.consumer("c", claim_after=60, heartbeat=wrong)
+
+
 def test_what_was_given_back_comes_again_after_its_delay_and_holds_up_nobody(db: Database) -> None:
     stream = db.stream("s")
     stream.add_many({"n": n} for n in range(3))

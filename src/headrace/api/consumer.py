@@ -19,14 +19,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
+    nullcontext,
     suppress,
 )
 from datetime import timedelta
 from typing import Any, Final
 
 from headrace.api.errors import CannotConnect, ConnectionLost, NotSupported, Refused
+from headrace.api.heartbeat import Heartbeat
 from headrace.api.ids import Position, as_milliseconds, as_seconds, first_id
 from headrace.api.message import Message, deleted_ids, read_messages
 from headrace.api.pause import Pause
@@ -61,6 +64,7 @@ class Consumer:
         timeout: float | timedelta | None,
         prefetch: int,
         claim_after: float | timedelta | None,
+        heartbeat: float | timedelta | None,
         on_missing: Missing | None,
         decode: bool,
     ) -> None:
@@ -76,6 +80,12 @@ class Consumer:
         self._timeout = None if timeout is None else as_seconds(timeout)
         self._prefetch = prefetch
         self._claim_after = None if claim_after is None else as_seconds(claim_after)
+        self._heartbeat = None if heartbeat is None else as_seconds(heartbeat)
+        if self._heartbeat is not None:
+            if self._heartbeat <= 0:
+                raise ValueError(f"heartbeat is more than 0 seconds, not {heartbeat}")
+            if self._claim_after is not None and self._heartbeat >= self._claim_after:
+                raise ValueError(f"a heartbeat of {heartbeat} comes too late: others claim after {claim_after}")
         self._on_missing = on_missing or self._log_missing
         self._stopping = False
         self._team: list[Consumer] = []  # who works for this one while `run` runs
@@ -89,8 +99,9 @@ class Consumer:
     def __iter__(self) -> Iterator[Message]:
         """Give messages; asking for the next acknowledges the one before."""
         turns = self._turns()
+        beat = self._make_heartbeat()
         call, call_all = self._runner.call, self._runner.call_all
-        with told_to_stop(self.stop):
+        with told_to_stop(self.stop), beat.beating() if beat is not None else nullcontext():
             while True:
                 try:
                     found = turns.receive(call_all(*turns.requests(stopping=self._stopping)))
@@ -102,6 +113,8 @@ class Consumer:
                         return
                     while found:
                         message = found.popleft()
+                        if beat is not None:
+                            beat.hold(message, *found)
                         yield message
                         if not message.settled:
                             turns.done.append(bytes(message.id))
@@ -116,8 +129,12 @@ class Consumer:
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Give messages to `async for`; asking for the next acknowledges the one before."""
         turns = self._turns()
+        beat = self._make_heartbeat()
         call, call_all = self._runner.acall, self._runner.acall_all
-        with told_to_stop(self.stop):
+        async with AsyncExitStack() as ends:
+            ends.enter_context(told_to_stop(self.stop))
+            if beat is not None:
+                await ends.enter_async_context(beat.abeating())
             while True:
                 try:
                     found = turns.receive(await call_all(*turns.requests(stopping=self._stopping)))
@@ -131,6 +148,8 @@ class Consumer:
                         return
                     while found:
                         message = found.popleft()
+                        if beat is not None:
+                            beat.hold(message, *found)
                         yield message
                         if not message.settled:
                             turns.done.append(bytes(message.id))
@@ -213,6 +232,7 @@ class Consumer:
                 timeout=self._timeout,
                 prefetch=self._prefetch,
                 claim_after=self._claim_after,
+                heartbeat=self._heartbeat,
                 on_missing=self._on_missing,
                 decode=self._decode,
             )
@@ -240,6 +260,9 @@ class Consumer:
             postponed=self._postponed,
             decode=self._decode,
         )
+
+    def _make_heartbeat(self) -> Heartbeat | None:
+        return None if self._heartbeat is None else Heartbeat(self, self._heartbeat, self._postponed)
 
     def _pause_after(self, error: ConnectionLost | CannotConnect, turns: Turns) -> float:
         """Return how long to wait before the next attempt; raise where it is not worth one.
@@ -330,6 +353,27 @@ class Consumer:
     async def aack(self, *messages: Message | Position) -> int:
         """Acknowledge messages from a coroutine."""
         return int(await self._runner.acall(*ack_request(self._key, self._group, messages))) if messages else 0
+
+    def touch(self, *messages: Message | Position) -> list[StreamID]:
+        """Say that messages are still being handled: for the group, they were given to this consumer just now.
+
+        Returns the IDs of those that are this consumer's own. Others were acknowledged, or somebody else has them.
+        """
+        return follow(self._runner, self._touch(messages))
+
+    async def atouch(self, *messages: Message | Position) -> list[StreamID]:
+        """Say so from a coroutine, as `touch` does."""
+        return await afollow(self._runner, self._touch(messages))
+
+    def _touch(self, messages: Iterable[Message | Position]) -> Plan[list[StreamID]]:
+        """Claim what this consumer has: JUSTID counts no delivery. XCLAIM alone would take from others, too."""
+        asked = {each.id if isinstance(each, Message) else first_id(each) for each in messages}
+        pending = yield from list_pending(self._key, self._group, self.name, 0)
+        own = [bytes(each.id) for each in pending if each.id in asked]
+        if not own:
+            return []
+        reply = yield [b"XCLAIM", self._key, self._group, self._consumer, b"0", *own, b"JUSTID"]
+        return [StreamID.parse(id) for id in reply]
 
     def nack(self, message: Message, delay: float | timedelta | None = None) -> None:
         """Say that a message could not be handled, as `message.nack` does."""

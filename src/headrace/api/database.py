@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.api.runner import CommandRunner, Plan, Request, afollow, follow, text_of
 from headrace.api.stream import Stream
+from headrace.core.stream_id import StreamID
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -82,14 +83,14 @@ class Database:
 
     # --- commands --------------------------------------------------------------------------------------------------
 
-    def execute(self, *words: str | bytes | float) -> Any:
+    def execute(self, *words: str | bytes | float | StreamID) -> Any:
         """Run any command and return its reply: bytes, int, float, list, dict, None; what is refused is raised.
 
         Not those that change what a connection is: MULTI, SUBSCRIBE, SELECT and their like need `redis()`.
         """
         return self._runner.call(*_request(words))
 
-    async def aexecute(self, *words: str | bytes | float) -> Any:
+    async def aexecute(self, *words: str | bytes | float | StreamID) -> Any:
         """Run any command from a coroutine, as `execute` does."""
         return await self._runner.acall(*_request(words))
 
@@ -112,7 +113,7 @@ def _list_streams(pattern: str) -> Plan[list[str]]:
             return sorted(name.decode("utf-8", "surrogateescape") for name in names)
 
 
-def _request(words: tuple[str | bytes | float, ...]) -> Request:
+def _request(words: tuple[str | bytes | float | StreamID, ...]) -> Request:
     argv = [text_of(word) for word in words]
     if argv and argv[0].lower() in _OF_A_CONNECTION:
         raise ValueError(

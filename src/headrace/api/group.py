@@ -45,6 +45,7 @@ class Group:
         timeout: float | timedelta | None = None,
         prefetch: int = 1,
         claim_after: float | timedelta | None = None,
+        heartbeat: float | timedelta | None = None,
         on_missing: Missing | None = None,
     ) -> Consumer:
         """Return a consumer; at any time, one thread or task should use a name.
@@ -52,6 +53,8 @@ class Group:
         Reading ends when nothing has come for `timeout` seconds; without one, it waits for ever. With `prefetch`, so
         many messages are taken from the group at a time, which is faster and keeps them from other consumers. With
         `claim_after`, its loop takes over what other consumers were given so many seconds ago and never acknowledged.
+        With a `heartbeat`, the group hears every so many seconds that the messages in hand are still being handled, so
+        that nobody claims them, and no VISIBILITY of a rule ends; a third of either is a good choice.
         `on_missing` is called with the ID of each message that was deleted while it was pending; else the log says so.
         """
         return Consumer(
@@ -62,6 +65,7 @@ class Group:
             timeout=timeout,
             prefetch=prefetch,
             claim_after=claim_after,
+            heartbeat=heartbeat,
             on_missing=on_missing,
             decode=self._decode,
         )

@@ -139,6 +139,14 @@ cdef class Message:
         """Acknowledge it from a coroutine."""
         return bool(await self.reader().aack(self))
 
+    def touch(self) -> bool:
+        """Say that it is still being handled, so that nobody claims it; False where somebody else has it now."""
+        return bool(self.reader().touch(self))
+
+    async def atouch(self) -> bool:
+        """Say so from a coroutine."""
+        return bool(await self.reader().atouch(self))
+
     def nack(self, delay=None) -> None:
         """Say that it could not be handled: it comes again, by the group's rule, or when `delay` is over."""
         self.reader().nack(self, delay)

@@ -17,12 +17,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from headrace.api.errors import MissingLibrary, Refused
+from headrace.core.stream_id import StreamID
 
 if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
-
-    from headrace.core.stream_id import StreamID
 
 _T = TypeVar("_T")
 
@@ -132,13 +131,13 @@ def text_of(value: object) -> bytes:
     """Write a name or a value as it is stored."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, bytes | bytearray | memoryview | StreamID):
         return bytes(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (int.__repr__(value) if isinstance(value, int) else float.__repr__(value)).encode()
     raise TypeError(
-        f"{value!r} is a {type(value).__name__}, which is none of str, bytes, int and float: say how it is to be "
-        "written (json.dumps writes most things)"
+        f"{value!r} is a {type(value).__name__}, which is none of str, bytes, int, float and StreamID: say how it is "
+        "to be written (json.dumps writes most things)"
     )
 
 

@@ -26,7 +26,7 @@ from headrace.api.runner import CommandRunner, Plan, Request, afollow, follow, t
 from headrace.api.scheduled import Delay, Moment, ScheduledMessage, Ticket, read_scheduled, schedule_words
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
-Value = str | bytes | int | float
+Value = str | bytes | int | float | StreamID
 Fields = Mapping[Any, Value]  # names are str or bytes; type checkers take {'n': 1, 'text': 'x'} only for this
 Producer = tuple[str | bytes, str | bytes | int]  # who sends a message, and by which name it knows the message
 

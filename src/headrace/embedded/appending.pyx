@@ -22,7 +22,7 @@ from libc.string cimport memcpy
 from headrace.commands.streams.appending cimport append_entry, emit_entry, finish_appending
 from headrace.core.memory cimport reallocate, release
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport NEW_ID_AUTO, wrap_id, write_decimal
+from headrace.core.stream_id cimport NEW_ID_AUTO, StreamID, wrap_id, write_decimal
 from headrace.embedded.local_connection cimport LocalConnection
 from headrace.engine.command cimport DENY_OOM, WRITE
 from headrace.engine.engine cimport Engine
@@ -210,11 +210,11 @@ cdef class Appender:
             encoded = int.__repr__(value).encode()
         elif PyFloat_Check(value):
             encoded = repr(PyFloat_AS_DOUBLE(value)).encode()
-        elif isinstance(value, bytearray | memoryview):
+        elif isinstance(value, bytearray | memoryview | StreamID):
             encoded = bytes(value)
         else:
-            raise TypeError(f"the field {name!r} has a {type(value).__name__}, which is none of str, bytes, int and "
-                            "float: say how it is to be written (json.dumps writes most things)")
+            raise TypeError(f"the field {name!r} has a {type(value).__name__}, which is none of str, bytes, int, "
+                            "float and StreamID: say how it is to be written (json.dumps writes most things)")
         return self.put(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
 
     cdef int put(self, const char *text, size_t size) except -1:

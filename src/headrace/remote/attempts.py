@@ -81,6 +81,8 @@ def may_repeat(request: Request) -> bool:
     name = request[0].upper()
     if name in _REPEATABLE or (name == b"XADD" and b"IDMP" in request[2:6]):
         return True
+    if name == b"XCLAIM" and request[-1] == b"JUSTID":  # counts no delivery
+        return True
     return len(request) > 1 and (name, request[1].upper()) in _REPEATABLE_PAIRS
 
 
