@@ -72,6 +72,9 @@ def test_dead_letters_are_put_back(headrace_server: redis.Redis) -> None:
     printed = output("dead", "redrive", "orders:dead", "--count", "1", server=server)
     assert printed == "1 dead letter is back; 2 left in orders:dead.\n"
     assert numbers(server, "orders") == [b"1"]
+    last = server.xrevrange("orders:dead", count=1)[0][0].decode()
+    output("dead", "redrive", "orders:dead", last, "--to", "spare", server=server)
+    assert (numbers(server, "orders:dead"), numbers(server, "spare")[-1]) == ([b"2"], b"3")
     printed = output("dead", "redrive", "orders:dead", "--rate", "1", server=server)
     assert printed.startswith("The server puts back 1 a second from orders:dead,")
     assert told("dead", "redrive", "orders:dead", "--status", server=server)["rate"] == 1
@@ -83,13 +86,14 @@ def test_dead_letters_are_put_back(headrace_server: redis.Redis) -> None:
     }
     output("dead", "redrive", "orders:dead", "--rate", "1000", server=server)
     await_that(lambda: server.xlen("orders:dead") == 0)
-    assert numbers(server, "orders") == [b"1", b"2", b"3"]
+    assert numbers(server, "orders") == [b"1", b"2"]
 
 
 def test_conditions_that_are_none_are_refused(headrace_server: redis.Redis) -> None:
     for words, sentence in (
         (("show", "--where", "n"), "write --where FIELD=VALUE"),
         (("redrive", "--status", "--rate", "5"), "--status and --end stand alone"),
+        (("redrive", "1-1", "--rate", "5"), "Letters that are named go at once"),
         (("drop", "1-1", "--where", "n=1"), "either IDs, or --where"),
     ):
         done = headrace("dead", words[0], "orders:dead", *words[1:], server=headrace_server)

@@ -70,6 +70,18 @@ def test_some_of_them_and_elsewhere(server: Server) -> None:
     assert server.ask("HEADRACE", "REDRIVE", "nothing") == 0
 
 
+def test_letters_that_are_named_go_and_no_others(server: Server) -> None:
+    server.die(1, 2, 3, 4)
+    server.run("XADD", "q:dead", "*", "n", "no letter")
+    ids = [id for id, _ in server.ask("XRANGE", "q:dead", "-", "+")]
+    assert server.ask("HEADRACE", "REDRIVE", "q:dead", "IDS", 4, ids[2], ids[0], ids[2], "1-1") == 2
+    assert server.stream() == texts(1, 3)
+    assert server.dead() == [*texts(2, 4), b"no letter"]
+    assert server.ask("HEADRACE", "REDRIVE", "q:dead", "IDS", 1, ids[4]) == 0
+    assert server.ask("HEADRACE", "REDRIVE", "q:dead", "IDS", 2, ids[1], ids[4], "TO", "elsewhere") == 2
+    assert server.stream("elsewhere") == [b"2", b"no letter"]
+
+
 def test_effects_are_one_unit_of_commands_that_redis_knows(server: Server) -> None:
     server.die(1, 2)
     ids = [id for id, _ in server.ask("XRANGE", "q:dead", "-", "+")]
@@ -101,6 +113,11 @@ def test_a_group_reads_them_again(server: Server) -> None:
         (("q:dead", "RATE", 0), b"-ERR value is out of range"),
         (("q:dead", "WHERE", "n"), b"-ERR syntax error"),
         (("q:dead", "NOW", "n"), b"-ERR syntax error"),
+        (("q:dead", "IDS", 2, "1-1"), b"-ERR syntax error"),
+        (("q:dead", "IDS", 0), b"-ERR value is out of range"),
+        (("q:dead", "IDS", 1, "x"), b"-ERR Invalid stream ID"),
+        (("q:dead", "IDS", 1, "1-1", "RATE", 1), b"-ERR syntax error"),
+        (("q:dead", "COUNT", 1, "IDS", 1, "1-1"), b"-ERR syntax error"),
         (("text",), b"-WRONGTYPE"),
         (("q:dead", "TO", "text"), b"-WRONGTYPE"),
         (("q:dead", "TO", "text", "RATE", 5), b"-WRONGTYPE"),

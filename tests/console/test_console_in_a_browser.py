@@ -286,6 +286,30 @@ def test_what_is_pending_is_claimed_acknowledged_and_the_position_set(page: "Pag
     assert client.xpending("jobs", "g")["pending"] == 2
 
 
+def test_one_dead_letter_is_put_back_and_a_message_rescheduled(page: "Page", server: ServerProcess) -> None:
+    client = server.client()
+    origin = {"stream": "mail", "id": "1-1", "group": "g", "consumer": "c", "deliveries": 5}
+    times = {"first-delivery": 1, "last-delivery": 2, "reason": "fatal"}
+    fields = {f"headrace-{name}": value for name, value in (origin | times).items()}
+    first, second = (client.xadd("mail:dead", {"n": number, **fields}) for number in (1, 2))
+    visit(page, "#/dead/mail:dead")
+    page.get_by_label(f"Choose {second}").check()
+    page.get_by_role("button", name="Put chosen back").click()
+    assert confirm(page, "Put back") == f"HEADRACE REDRIVE mail:dead IDS 1 {second}"
+    page.get_by_label(f"Choose {second}").wait_for(state="detached")
+    assert [entry for _, entry in client.xrange("mail")] == [{"n": "2"}]
+    assert [id for id, _ in client.xrange("mail:dead")] == [first]
+    client.execute_command("HEADRACE", "SCHEDULE", "mail", "DELAY", "1h", "n", "3")
+    visit(page, "#/scheduled/mail")
+    page.get_by_role("button", name="Reschedule").click()
+    page.get_by_label("Due", exact=True).fill("2001-02-03T04:05:06")
+    page.get_by_role("button", name="Next", exact=True).click()
+    assert confirm(page, "Reschedule").startswith("ZADD headrace:{mail}:scheduled XX CH 9811")
+    page.get_by_text("Nothing is scheduled for this stream.").wait_for()
+    assert client.xlen("mail") == 2
+    client.delete("mail", "mail:dead")
+
+
 # --- who, and when it goes wrong -------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from headrace.console.api.filters import read_filter
 from headrace.console.errors import Refused
 from headrace.console.texts import command_line
 from support.console_process import ConsoleProcess, User
+from support.patience import await_that
 from support.server_process import ServerProcess
 
 BINARY = b"bin\xff\x00ary"
@@ -164,14 +165,23 @@ def test_dead_letters_and_scheduled_messages_are_shown_with_their_origin(server:
         "1-1",
         "fatal",
     )
-    assert (
-        user.ask("act", kind="redrive", stream="orders:dead", rate=5)["command"]
-        == "HEADRACE REDRIVE orders:dead RATE 5"
-    )
+    chosen = user.ask("act", kind="redrive_chosen", stream="orders:dead", ids=[letter["id"], "1-1"])
+    assert chosen == {"command": f"HEADRACE REDRIVE orders:dead IDS 2 {letter['id']} 1-1", "reply": 1}
+    assert [fields for _, fields in client.xrange("orders")] == [{"item": "book"}] * 2
+    redriven = user.ask("act", kind="redrive", stream="orders:dead", rate=5)
+    assert redriven["command"] == "HEADRACE REDRIVE orders:dead RATE 5"
+    assert user.ask("act", kind="end_redrive", stream="orders:dead")["reply"] == 0
     ticket = client.execute_command("HEADRACE", "SCHEDULE", "orders", "DELAY", "1h", "item", "pen")
     assert user.ask("scheduled")["rows"][0]["count"] == 1
     [message] = user.ask("scheduled", stream="orders")["rows"]
     assert (message["ticket"], message["fields"]) == (ticket, [["item", "pen"]])
+    moved = user.ask("act", kind="reschedule", stream="orders", ticket=ticket, at=4_000_000_000_000)
+    assert moved["command"] == f"ZADD headrace:{{orders}}:scheduled XX CH 4000000000000 {ticket}"
+    assert user.ask("scheduled", stream="orders")["rows"][0]["due"] == 4_000_000_000_000
+    user.ask("act", kind="reschedule", stream="orders", ticket=ticket, at=1)
+    await_that(lambda: client.xlen("orders") == 3)
+    assert user.ask("act", kind="reschedule", stream="orders", ticket=ticket, at=1)["reply"] == 0
+    ticket = client.execute_command("HEADRACE", "SCHEDULE", "orders", "DELAY", "1h", "item", "pen")
     assert user.ask("act", kind="unschedule", stream="orders", ticket=ticket)["reply"] == 1
 
 

@@ -18,6 +18,7 @@ _AT_ONCE: Final = 1000  # letters of one command, so that no client of the serve
 def run_redrive(
     server: ServerAddress,
     name: str,
+    ids: list[str],
     *,
     to: str | None,
     where: tuple[str, str] | None,
@@ -37,7 +38,10 @@ def run_redrive(
             ask(client, "HEADRACE", "REDRIVE", key, *options, *limit, "RATE", rate)
             _tell_status(client, key, as_json=as_json)
             return
-        moved = _redrive_now(client, key, options, count)
+        if ids:
+            moved = int(ask(client, "HEADRACE", "REDRIVE", key, *options, "IDS", len(ids), *ids))
+        else:
+            moved = _redrive_now(client, key, options, count)
         left = int(ask(client, "XLEN", key))
     if as_json:
         print(json.dumps({"stream": name, "moved": moved, "left": left}))  # noqa: T201

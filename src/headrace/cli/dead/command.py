@@ -17,6 +17,7 @@ For example:
   headrace dead show orders:dead
   headrace dead show orders:dead 1526919030474-55
   headrace dead redrive orders:dead --where headrace-reason=fatal --to orders:repaired
+  headrace dead redrive orders:dead 1526919030474-55
   headrace dead redrive orders:dead --rate 50
   headrace dead drop orders:dead --where customer=17
 """
@@ -70,6 +71,7 @@ def show(
 def redrive(
     *,
     key: _Key,
+    ids: Annotated[list[str] | None, typer.Argument(help="These letters; else all.", show_default=False)] = None,
     to: Annotated[
         str | None, typer.Option("--to", help="Into this stream; else where each came from.", show_default=False)
     ] = None,
@@ -90,11 +92,13 @@ def redrive(
     from headrace.cli.dead.changing import run_end, run_redrive, run_status  # noqa: PLC0415 — only when it runs
 
     if status or end:
-        if status == end or any(option is not None for option in (to, where, count, rate)):
+        if status == end or ids or any(option is not None for option in (to, where, count, rate)):
             raise typer.BadParameter("--status and --end stand alone.")
         (run_status if status else run_end)(server, key, as_json=as_json)
         return
-    run_redrive(server, key, to=to, where=_pair(where), count=count, rate=rate, as_json=as_json)
+    if ids and any(option is not None for option in (where, count, rate)):
+        raise typer.BadParameter("Letters that are named go at once: leave out --where, --count and --rate.")
+    run_redrive(server, key, ids or [], to=to, where=_pair(where), count=count, rate=rate, as_json=as_json)
 
 
 @dead_app.command()

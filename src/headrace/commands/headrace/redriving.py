@@ -19,6 +19,7 @@ from headrace.commands.arguments import LONG_MAX, integer_of, read_limited
 from headrace.commands.declaration.table import SECOND, command
 from headrace.commands.held import hash_at, note_change
 from headrace.commands.streams.appending import append_message
+from headrace.commands.streams.arguments import INVALID_ID
 from headrace.core.errors import InvalidStreamID
 from headrace.core.stream import Stream
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
@@ -56,6 +57,7 @@ class _Choice:
     to: bytes | None = None  # None: each to the stream that it came from
     count: int = LONG_MAX
     where: tuple[bytes, bytes] | None = None
+    ids: tuple[StreamID, ...] = ()  # none: any
 
     def fits(self, fields: list[bytes]) -> bool:
         """Tell whether an entry has the field and value that were asked for."""
@@ -79,15 +81,27 @@ def _choose(
     looked, last = 0, span[0]
     for id, fields in stream.range(*span, most):
         looked, last = looked + 1, id
-        if choice.fits(fields):
-            split = split_letter(fields)
-            own = fields if split is None else split[0]
-            target = choice.to or (None if split is None else split[1].stream)
-            if target is not None and target != key and own:
-                letters.append(_Letter(id, target, own))
-                if len(letters) == choice.count:
-                    return letters, None
+        letter = _letter_of(key, id, fields, choice.to) if choice.fits(fields) else None
+        if letter is not None:
+            letters.append(letter)
+            if len(letters) == choice.count:
+                return letters, None
     return letters, None if looked < most or last == MAX_ID else last.successor()
+
+
+def _choose_named(key: bytes, stream: Stream, choice: _Choice) -> list[_Letter]:
+    """Find the letters whose IDs were given, those that are there."""
+    found = ((id, stream.get(id)) for id in sorted(set(choice.ids)))
+    letters = (_letter_of(key, id, fields, choice.to) for id, fields in found if fields is not None)
+    return [letter for letter in letters if letter is not None]
+
+
+def _letter_of(key: bytes, id: StreamID, fields: list[bytes], to: bytes | None) -> _Letter | None:
+    """Return what is to go, and where; None: an entry that came from nowhere else stays."""
+    split = split_letter(fields)
+    own = fields if split is None else split[0]
+    target = to or (None if split is None else split[1].stream)
+    return _Letter(id, target, own) if target is not None and target != key and own else None
 
 
 def _check_targets(call: Call, letters: list[_Letter]) -> None:
@@ -218,7 +232,8 @@ def _find_keys(argv: list[bytes]) -> list[bytes]:
     while at + 1 < len(argv):
         if argv[at].lower() == b"to":
             return [argv[2], argv[at + 1]]
-        at += 3 if argv[at].lower() == b"where" else 2
+        word = argv[at].lower()
+        at += 3 if word == b"where" else 2 + max(integer_of(argv[at + 1]) or 0, 0) if word == b"ids" else 2
     return argv[2:3]
 
 
@@ -235,12 +250,25 @@ def _read_choice(call: Call) -> tuple[_Choice, int | None]:
         elif word == b"where" and at + 2 < call.argc:
             choice.where = (call.argv[at + 1], call.argv[at + 2])
             at += 1
+        elif word == b"ids" and not choice.ids:
+            count = read_limited(call, at + 1, 1, LONG_MAX)
+            if at + 2 + count > call.argc:
+                raise CommandError(SYNTAX)
+            choice.ids = tuple(_read_id(word) for word in call.argv[at + 2 : at + 2 + count])
+            at += count
         else:
             raise CommandError(SYNTAX)
         at += 2
-    if at != call.argc:
+    if at != call.argc or (choice.ids and (rate is not None or choice.where or choice.count != LONG_MAX)):
         raise CommandError(SYNTAX)
     return choice, rate
+
+
+def _read_id(word: bytes) -> StreamID:
+    try:
+        return StreamID.parse(word)
+    except InvalidStreamID:
+        raise CommandError(INVALID_ID) from None
 
 
 def _check_permission(call: Call, letters: list[_Letter]) -> None:
@@ -255,7 +283,8 @@ def _check_permission(call: Call, letters: list[_Letter]) -> None:
 
 
 @command(
-    "headrace|redrive key [END] [TO destination] [COUNT count] [RATE count] [WHERE field value]",
+    "headrace|redrive key [END] [TO destination] [COUNT count] [RATE count] [WHERE field value] "
+    "[IDS numids id [id ...]]",
     arity=-3,
     flags=Flag.WRITE | Flag.DENY_OOM,
     keys=SECOND,
@@ -269,7 +298,7 @@ def headrace_redrive(call: Call) -> None:
     Replies how many: all that are there now, at most COUNT of them, with WHERE only those that have a field of that
     value (`headrace-reason`, `headrace-group` and the like, too). Each is appended as a new entry and deleted here, in
     one transaction. Entries that are no dead letters stay, unless TO says where they go. The user needs permission to
-    write to the streams that get them.
+    write to the streams that get them. With IDS these letters alone go, those that are there; TO may stand beside it.
 
     With RATE the server moves so many a second from now on, also after a restart or a failover, and the reply is OK;
     HEADRACE REDRIVING shows how far it is. END alone ends it, and replies 1, or 0 where none runs. Letters that arrive
@@ -292,7 +321,10 @@ def headrace_redrive(call: Call) -> None:
     if stream is None:
         call.reply.integer(0)
         return
-    letters, _ = _choose(key, stream, choice, (MIN_ID, stream.last_id), len(stream) + 1)
+    if choice.ids:
+        letters = _choose_named(key, stream, choice)
+    else:
+        letters, _ = _choose(key, stream, choice, (MIN_ID, stream.last_id), len(stream) + 1)
     _check_permission(call, letters)
     _check_targets(call, letters)
     call.emit_nothing()

@@ -16,6 +16,7 @@ from headrace.console.errors import Refused
 from headrace.console.link import pairs
 from headrace.console.sessions import Session
 from headrace.console.texts import bytes_of, command_line
+from headrace.engine.side_keys import side_key
 
 _MOST_IDS: Final = 1000
 _MOST_FIELDS: Final = 1000
@@ -86,6 +87,22 @@ def _redrive(body: Body) -> list[bytes]:
     words = [b"HEADRACE", b"REDRIVE", name_in(body, "stream")]
     rate = number_in(body, "rate", 0, 1_000_000)
     return [*words, b"RATE", b"%d" % rate] if rate else words
+
+
+def _redrive_chosen(body: Body) -> list[bytes]:
+    ids = names_in(body, "ids", _MOST_IDS)
+    return [b"HEADRACE", b"REDRIVE", name_in(body, "stream"), b"IDS", b"%d" % len(ids), *ids]
+
+
+def _end_redrive(body: Body) -> list[bytes]:
+    return [b"HEADRACE", b"REDRIVE", name_in(body, "stream"), b"END"]
+
+
+def _reschedule(body: Body) -> list[bytes]:
+    """Make the time when a message is due another one; a message that was added meanwhile is not scheduled again."""
+    due = b"%d" % number_in(body, "at", 0, 2**53)
+    times = side_key(name_in(body, "stream"), b"scheduled")
+    return [b"ZADD", times, b"XX", b"CH", due, name_in(body, "ticket")]
 
 
 def _unschedule(body: Body) -> list[bytes]:
@@ -163,6 +180,9 @@ _ACTS: Final[dict[str, tuple[Callable[[Body], list[bytes]], Callable[[Session, B
     "destroy_group": (_destroy_group, _count_group),
     "delete_consumer": (_delete_consumer, _count_consumer),
     "redrive": (_redrive, _count_dead),
+    "redrive_chosen": (_redrive_chosen, _count_ids),
+    "end_redrive": (_end_redrive, _nothing),
+    "reschedule": (_reschedule, _nothing),
     "unschedule": (_unschedule, _nothing),
     "kill_client": (_kill_client, _nothing),
 }

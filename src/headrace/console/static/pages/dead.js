@@ -26,19 +26,23 @@ export async function show(place, [encoded], signal) {
   let start = "-";
   fill(place, h("nav", { class: "crumbs", "aria-label": t("crumbs") }, h("a", { href: "#/dead" }, t("nav.dead")), " / "),
     h("div", { class: "title" }, h("h1", {}, name(stream)), mayAct() && h("span", { class: "actions" },
-      session.about.product.headrace ? h("button", { class: "primary", onclick: redrive }, t("dead.redrive")) : h("small", { class: "quiet" }, t("dead.no_redrive")),
-      h("button", { class: "danger", onclick: async () => {
-        if (!chosen.size) { notice(t("group.choose_some"), "error"); return; }
-        if (await act("delete", { stream, ids: [...chosen] })) read();
-      } }, t("dead.drop")))), progress, list, foot);
+      session.about.product.headrace ? [h("button", { class: "primary", onclick: redrive }, t("dead.redrive")), h("button", { onclick: () => settle("redrive_chosen", { danger: false }) }, t("dead.redrive_chosen"))]
+        : h("small", { class: "quiet" }, t("dead.no_redrive")),
+      h("button", { class: "danger", onclick: () => settle("delete") }, t("dead.drop")))), progress, list, foot);
   fill(list, loading());
   await read();
+
+  async function settle(kind, options) {
+    if (!chosen.size) { notice(t("group.choose_some"), "error"); return; }
+    if (await act(kind, { stream, ids: [...chosen] }, options)) read();
+  }
 
   async function read() {
     let told;
     try { told = await ask("dead", { stream, start }, signal); } catch (error) { if (error.name !== "AbortError") fill(list, problemBox(error)); return; }
     chosen.clear();
-    fill(progress, told.redriving && h("p", { class: "note" }, t("dead.redriving", { n: number(Number(told.redriving.moved ?? 0)) })));
+    fill(progress, told.redriving && h("p", { class: "note" }, t("dead.redriving", { n: number(Number(told.redriving.moved ?? 0)) }), " ",
+      mayAct() && h("button", { class: "small", onclick: async () => { if (await act("end_redrive", { stream })) read(); } }, t("dead.end"))));
     const origin = (call) => (row) => (row.origin ? call(row.origin) : "–");
     const boxes = [];
     const all = h("input", { type: "checkbox", "aria-label": t("choose_all"), onchange: () => boxes.forEach((box) => { if (box.checked !== all.checked) box.click(); }) });
