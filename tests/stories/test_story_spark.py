@@ -26,7 +26,7 @@ import redis
 from support.campaign import LONG
 from support.ports import free_port
 from support.spark.host import SparkHost
-from support.spark.sessions import QUICK_JAVA
+from support.spark.sessions import QUICK_JAVA, workers_path
 from support.starting import wait_for
 
 PRODUCER = Path(__file__).parent / "programs" / "ingest_producer.py"
@@ -55,10 +55,7 @@ class Ingestion:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `headrace`."""
-        environment = os.environ | {
-            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
+        environment = os.environ | {"JAVA_TOOL_OPTIONS": QUICK_JAVA, "PYTHONPATH": workers_path()}
         said = (self.directory / f"{words[0]}.err").open("a")
         with said:
             self._running.append(

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.spark.java import prepare_java
 
+PRELOADED = str(Path(__file__).parent / "preloaded")
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -26,12 +27,17 @@ SETTINGS = {
 }
 
 
+def workers_path() -> str:
+    """Return what PYTHONPATH is for the processes of a Spark: the path of this process, and `preloaded`."""
+    return os.pathsep.join([PRELOADED, *(entry for entry in sys.path if entry and entry != PRELOADED)])
+
+
 def start_spark(directory: Path, master: str = "local[2]", **more: str) -> SparkSession:
     """Start a session whose files are in a directory; raises NoJava where there is no Java."""
     prepare_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Workers import the sources and the tests as this process does.
-    os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    os.environ["PYTHONPATH"] = workers_path()
     builder = SparkSession.builder.master(master)
     places = {
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
