@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support.campaign import LONG
 from support.guides import PAGES, PROJECT, PageRun, _alike, _commands, blocks_of, why_not_run
+from support.spark.queries import ATTEMPTS, is_sparks_own
 
 
-@pytest.mark.timeout(3600 if LONG else 300)
+@pytest.mark.timeout(3600)  # which only a fault reaches, also where Spark runs on a busy machine
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -24,13 +24,21 @@ def test_every_block_prints_what_the_page_shows(
         pytest.skip("there is no redis-cli: apt-get install redis-tools brings it")
     if any(re.search("SparkSession|spark_session", block.text) and block.reason is None for block in blocks):
         request.getfixturevalue("spark")
-    monkeypatch.chdir(tmp_path)
-    run = PageRun(tmp_path, {"__name__": page.stem})
-    try:
-        for block in blocks:
-            run.run(block)
-    finally:
-        run.close()
+    for attempt in range(ATTEMPTS):
+        directory = tmp_path / str(attempt)
+        directory.mkdir()
+        monkeypatch.chdir(directory)
+        run = PageRun(directory, {"__name__": page.stem})
+        try:
+            for block in blocks:
+                run.run(block)
+        except AssertionError as failed:
+            if attempt + 1 == ATTEMPTS or not is_sparks_own(str(failed)):
+                raise
+        else:
+            return
+        finally:
+            run.close()
 
 
 def test_no_page_is_skipped_because_of_a_test_that_only_reads_it() -> None:
