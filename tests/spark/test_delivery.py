@@ -16,7 +16,7 @@ def delivery(server: redis.Redis, transport: TransportName) -> Delivery:
 
 
 def write(to: Delivery, batch: int, partition: int, numbers: range, ids: list[str] | None = None) -> Written:
-    part = to.part(BatchOf("query", batch, streaming=True), partition)
+    part = to.part(BatchOf("query", batch, repeatable=True), partition)
     for start in range(0, len(numbers), 700):
         some = numbers[start : start + 700]
         columns = pa.RecordBatch.from_arrays([pa.array(some, pa.int64())], names=["n"])
@@ -33,17 +33,17 @@ def test_a_staged_batch_counts_once_whatever_is_repeated(headrace_server: redis.
     write(to, 0, 0, range(50))  # an attempt that Spark does not take
     messages = [write(to, 0, 0, range(2000)), write(to, 0, 1, range(2000, 3000))]
     assert found(headrace_server) == []
-    to.commit(messages, BatchOf("query", 0, streaming=True))
+    to.commit(messages, BatchOf("query", 0, repeatable=True))
     assert found(headrace_server) == list(range(3000))
     again = [write(to, 0, 0, range(2000)), write(to, 0, 1, range(2000, 3000))]
-    to.commit(again, BatchOf("query", 0, streaming=True))
+    to.commit(again, BatchOf("query", 0, repeatable=True))
     assert found(headrace_server) == list(range(3000))
-    to.commit([write(to, 1, 0, range(3000, 3100))], BatchOf("query", 1, streaming=True))
+    to.commit([write(to, 1, 0, range(3000, 3100))], BatchOf("query", 1, repeatable=True))
     assert found(headrace_server) == list(range(3100))
 
 
 def test_an_aborted_batch_is_forgotten_and_can_be_written_anew(headrace_server: redis.Redis) -> None:
-    to, of = delivery(headrace_server, "packed"), BatchOf("query", 0, streaming=True)
+    to, of = delivery(headrace_server, "packed"), BatchOf("query", 0, repeatable=True)
     to.abort([write(to, 0, 0, range(100))], of)
     to.commit([write(to, 0, 0, range(100, 200))], of)
     assert found(headrace_server) == list(range(100, 200))

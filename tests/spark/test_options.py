@@ -50,6 +50,12 @@ def test_without_keys_there_is_nothing_to_read() -> None:
         read_options({}, streaming=False)
 
 
+def test_a_table_of_the_catalog_which_has_lost_its_options_is_known() -> None:
+    for read, given in ((read_options, {}), (read_options, {"provider": "headrace", "keys": "s"}), (write_options, {})):
+        with pytest.raises(BadOption, match="CREATE TABLE loses the options of sources that are written in Python"):
+            read(given, streaming=False)
+
+
 def test_what_only_a_batch_has() -> None:
     for name, value in {"endingId": "5", "endingTimestamp": "5", "path": "/x"}.items():
         with pytest.raises(BadOption, match=f"option '{name}' is '{value}'"):
@@ -80,6 +86,8 @@ def test_the_output_mode_complete_is_refused_with_a_reason() -> None:
         ({"idColumn": "x"}, "option 'idColumn' is 'x': there is no such column; there are id, text"),
         ({"fieldsColumn": "id"}, "option 'fieldsColumn' is 'id': the column is bigint, expected a map"),
         ({"partitions": "3"}, "option 'partitions' is '3': goes together with partitionBy"),
+        ({"txnVersion": "5"}, "option 'txnAppId' goes together with txnVersion"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "option 'txnAppId' is 'a': a streaming query is known by its"),
         ({"maxlen": "5", "minid": "1"}, "option 'minid' is '1': trim by maxlen or by minid, not by both"),
         ({"startingId": "1"}, "option 'startingId' is '1': is an option for reading"),
         ({"url": "redis://a,redis://b"}, "option 'url' is 'redis://a,redis://b': name one server to write to"),
@@ -89,5 +97,5 @@ def test_a_bad_option_for_writing_is_one_sentence(options: dict[str, str | None]
     given = {name: value for name, value in ({"key": "s"} | options).items() if value is not None}
     schema = t.StructType().add("id", t.LongType()).add("text", t.StringType())
     with pytest.raises(BadOption) as refused:
-        StreamsStreamWriter(schema, write_options(given))
+        StreamsStreamWriter(schema, write_options(given, streaming=True))
     assert str(refused.value).startswith(expected)

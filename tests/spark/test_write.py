@@ -140,3 +140,43 @@ def test_a_streaming_query_writes_each_batch_once(spark: SparkSession, server: r
     server.xadd("in", {"n": 500})
     run()
     assert [int(entry[b"twice"]) for _, entry in server.xrange("out")] == list(range(0, 1001, 2))
+
+
+def test_a_batch_with_a_name_and_a_number_is_written_once(spark: SparkSession, headrace_server: redis.Redis) -> None:
+    def append(count: int, version: int, **options: str) -> int:
+        frame = spark.range(0, count, numPartitions=2).selectExpr("id", "cast(id % 2 AS string) AS key")
+        txn = {"txnAppId": "job", "txnVersion": str(version)}
+        sink(frame, headrace_server, **txn, **(options or {"key": "s"})).save()
+        return int(headrace_server.xlen("s"))
+
+    assert [append(10, 0), append(10, 0), append(5, 1), append(10, 0), append(5, 1)] == [10, 10, 15, 15, 15]
+    # A crash between the commits of two streams: the repeat brings the one that is missing.
+    append(10, 7, keyColumn="key")
+    headrace_server.delete("1", "headrace:{1}:batches")
+    append(10, 7, keyColumn="key")
+    assert [headrace_server.xlen(key) for key in ("0", "1")] == [5, 5]
+
+
+def test_what_cannot_know_a_batch_again_says_so(spark: SparkSession, redis_server: redis.Redis) -> None:
+    txn = {"txnAppId": "job", "txnVersion": "0"}
+    with pytest.raises(PySparkException) as refused:
+        sink(spark.range(3), redis_server, key="s", **txn).save()
+    assert sentence(refused.value).startswith("option 'txnAppId' needs a Headrace server, Redis 8.6 or later, or rows")
+    ids = spark.range(1, 4).coalesce(1).selectExpr("concat(id, '-0') AS at", "id")
+    for _ in range(2):
+        sink(ids, redis_server, key="s", idColumn="at", **txn).save()
+    assert redis_server.xlen("s") == 3
+
+
+def test_variants_are_written_and_read_as_json(spark: SparkSession, source: Source, server: redis.Redis) -> None:
+    columns = (
+        """parse_json('{"a":1.5}') AS v""",
+        """array(parse_json('[1,"x"]')) AS w""",
+        "cast(NULL AS variant) AS n",
+    )
+    sink(spark.range(1).selectExpr(*columns, "id"), server, key="s").save()
+    assert server.xrange("s")[0][1] == {b"v": b'{"a":1.5}', b"w": b'[[1,"x"]]', b"id": b"0"}
+    server.xadd("s", {"v": "{"})
+    read = source(keys="s").schema("v variant, w array<variant>, _corrupt_record string").load()
+    found = read.selectExpr("variant_get(v, '$.a', 'double')", "to_json(w)", "_corrupt_record")
+    assert rows(found) == [(1.5, '[[1,"x"]]', None), (None, None, '{"v": "{"}')]

@@ -33,7 +33,8 @@ class BatchOf:
 
     query: str
     batch: int
-    streaming: bool
+    repeatable: bool
+    """Whether it may be written again, and counts once: a batch of a streaming query, or of `txnAppId`."""
 
 
 @dataclass
@@ -74,6 +75,9 @@ class Part(Protocol):
 class Delivery(Protocol):
     """One way to write."""
 
+    def knows_repeats(self) -> bool:
+        """Whether a repeatable batch that is written again counts once."""
+
     def part(self, of: BatchOf, partition: int) -> Part:
         """Begin the part of a task."""
 
@@ -91,9 +95,13 @@ class XAddDelivery:
         self._server = server
         self._trimming = trimming
 
+    def knows_repeats(self) -> bool:
+        """Whether the server remembers what its producers sent."""
+        return self._server.version() >= _IDMP_SINCE
+
     def part(self, of: BatchOf, partition: int) -> Part:
         """Begin the part of a task."""
-        remembers = of.streaming and self._server.version() >= _IDMP_SINCE
+        remembers = of.repeatable and self.knows_repeats()
         return _XAddPart(self._server, self._trimming, of, partition, remembers=remembers)
 
     def commit(self, messages: list[Written], of: BatchOf) -> None:
@@ -169,7 +177,7 @@ class _XAddPart:
             self._server.write("XTRIM", key, *self._trimming.words(), key=key)
 
     def _has(self, key: bytes, id: bytes | None, fields: list[bytes]) -> bool:
-        if not self._of.streaming or id is None:
+        if not self._of.repeatable or id is None:
             return False
         found: list[Any] = self._server.ask("XRANGE", key, id, id, key=key)
         return bool(found) and found[0][1] == fields

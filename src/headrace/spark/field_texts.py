@@ -8,6 +8,7 @@ boolean           true, false
 timestamp         2026-01-31T12:00:00.000000Z; without a zone, without Z
 date              2026-01-31
 struct array map  JSON; binaries in it in base64
+variant           JSON
 null              the entry does not have the field
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import VariantVal
 
 from headrace.spark.errors import BadSchema
 
@@ -51,6 +53,8 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     """Make a value one that JSON has."""
     if value is None:
         return None
+    if _is_variant(kind):
+        return json.loads(VariantVal(value["value"], value["metadata"]).toJson())
     if pa.types.is_map(kind):
         return {_text(key): _plain(item, kind.item_type) for key, item in value}
     if pa.types.is_struct(kind):
@@ -60,6 +64,13 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, (bool, int, float, str)):
         return value
     return _text(value)
+
+
+def _is_variant(kind: pa.DataType) -> bool:
+    """Whether it is what Spark gives for a variant: a struct of two binaries, the second one marked."""
+    if not pa.types.is_struct(kind) or [field.name for field in kind] != ["value", "metadata"]:
+        return False
+    return (kind.field("metadata").metadata or {}).get(b"variant") == b"true"
 
 
 def _text(value: Any) -> str:

@@ -28,6 +28,10 @@ r"""The options of a source and of a sink: what they are called, what they may b
       columns               of the default schema, commas between   all
       mode                  permissive, dropmalformed, failfast     permissive
       metadataPrefix        of metadata columns in a schema         _
+      timeZone              of times that name none                 the session's; of startingTimestamp
+                                                                    and endingTimestamp: UTC
+      timestampFormat       seconds, milliseconds, microseconds,    ISO 8601, or milliseconds
+                            nanoseconds, or a pattern of Spark's
       columnNameOfCorruptRecord  the column of a schema that has    _corrupt_record
                             malformed entries as JSON
       maxEntriesPerTrigger  entries of one micro-batch              1000000
@@ -46,6 +50,8 @@ r"""The options of a source and of a sink: what they are called, what they may b
       partitions            streams key:0 … key:n-1 instead of one
       partitionBy           the column whose hash says which
       maxlen, minid         trimming, about
+      txnAppId, txnVersion  of a batch that may be written again,
+                            and counts once: its name and number
 
     both
       transport             auto, xrange, packed                    auto: packed where the server has it
@@ -59,14 +65,16 @@ reads the wrong data.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from difflib import get_close_matches
+from functools import partial
 from typing import Final, Literal, cast
 
 from headrace.clients.urls import EXPECTED, SCHEMES, is_sentinel, split_urls
 from headrace.core.errors import InvalidInterval, InvalidStreamID
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID, parse_range_end, parse_range_start
 from headrace.spark.errors import BadOption
+from headrace.spark.moments import UNITS, Moments, local_zone, read_zone, to_directives
 
 Mode = Literal["permissive", "dropmalformed", "failfast"]
 TransportName = Literal["auto", "xrange", "packed"]
@@ -80,9 +88,12 @@ _READING: Final = (
     *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom", "archive", "archiveCheckpoint"),
-    "columnNameOfCorruptRecord",
+    *("columnNameOfCorruptRecord", "timeZone", "timestampFormat"),
 )
-_WRITING: Final = ("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid")
+_WRITING: Final = (
+    *("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid"),
+    *("txnAppId", "txnVersion"),
+)
 # What Spark's source for Kafka and spark-redis call them.
 _CALLED_ELSEWHERE: Final = {
     "subscribe": "keys",
@@ -106,6 +117,10 @@ _CALLED_ELSEWHERE: Final = {
     "stream.group.name": "group",
     "stream.read.batch.size": "maxEntriesPerTrigger",
 }
+_TABLES_LOSE_OPTIONS: Final = (
+    "CREATE TABLE loses the options of sources that are written in Python: use CREATE TEMPORARY VIEW … USING headrace "
+    "OPTIONS (…)"
+)
 _OTHERS: Final = "*"  # in JSON: every key that is not named
 # Spark hands these on to readers and writers.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
@@ -175,6 +190,7 @@ class ReadOptions:
     mode: Mode
     metadata_prefix: str
     corrupt_column: str
+    moments: Moments
     entries_per_trigger: int | None
     bytes_per_trigger: int | None
     fail_on_data_loss: bool
@@ -198,6 +214,8 @@ class WriteOptions:
     partition_by: str | None
     maxlen: int | None
     minid: StreamID | None
+    txn: tuple[str, int] | None
+    """The application and the number of a batch that counts once."""
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -220,7 +238,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     begins_at_latest = streaming and archive is None
     keys = _names(options.text("keys") or "")
     if not keys and path is None:
-        raise BadOption("keys", None, 'is missing: name the streams to read, as "orders,clicks" or "sensor:*"')
+        told = "" if given else f" ({_TABLES_LOSE_OPTIONS})"
+        raise BadOption("keys", None, f'is missing: name the streams to read, as "orders,clicks" or "sensor:*"{told}')
     for name in ("endingId", "endingTimestamp"):
         value = options.text(name)
         if streaming and value is not None:
@@ -240,6 +259,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         mode=cast(Mode, options.one_of("mode", ("permissive", "dropmalformed", "failfast"))),
         metadata_prefix=options.text("metadataPrefix") or "_",
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
+        moments=_moments(options),
         entries_per_trigger=options.count("maxEntriesPerTrigger"),
         bytes_per_trigger=options.count("maxBytesPerTrigger"),
         fail_on_data_loss=options.one_of("failOnDataLoss", ("true", "false")) == "true",
@@ -251,12 +271,13 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
     """Check the options of a sink."""
     options = _Given(given, (*_BOTH, *_WRITING), _READING, "reading")
     key, key_column = options.text("key"), options.text("keyColumn")
     if (key is None) == (key_column is None):
         found = "both are given" if key is not None else "neither is given"
+        found += "" if given else f" ({_TABLES_LOSE_OPTIONS})"
         raise BadOption("key", key, f"a stream is named by the option key or by keyColumn, and {found}")
     partitions, partition_by = options.count("partitions"), options.text("partitionBy")
     if (partitions is None) != (partition_by is None):
@@ -264,6 +285,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     minid = options.text("minid")
     if minid is not None and options.text("maxlen") is not None:
         raise BadOption("minid", minid, "trim by maxlen or by minid, not by both")
+    application, version = options.text("txnAppId"), options.count("txnVersion", least=0)
+    if (application is None) != (version is None):
+        raise BadOption("txnAppId", application, "goes together with txnVersion, the number of the batch")
+    if application is not None and streaming:
+        raise BadOption(
+            "txnAppId", application, "a streaming query is known by its checkpoint; leave this out, or use foreachBatch"
+        )
     return WriteOptions(
         server=_server_options(options),
         key=_encoded(key),
@@ -274,6 +302,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         partition_by=partition_by,
         maxlen=options.count("maxlen", least=0),
         minid=None if minid is None else _id("minid", minid, StreamID.parse),
+        txn=None if application is None or version is None else (application, version),
     )
 
 
@@ -286,6 +315,8 @@ class _Given:
         self._values = {name.lower(): value for name, value in given.items()}
         names = {name.lower(): name for name in known}
         others = {name.lower(): name for name in elsewhere}
+        if "provider" in self._values:
+            raise BadOption("provider", self._values["provider"], _TABLES_LOSE_OPTIONS)
         for name, value in self._values.items():
             if name in _CALLED_ELSEWHERE:
                 raise BadOption(name, value, f"is called otherwise here: did you mean {_CALLED_ELSEWHERE[name]}?")
@@ -329,7 +360,7 @@ class _Given:
             return _per_key(id_name, by_id, read_id)
         if by_time is not None:
             to_id = _starting_time if time_name.startswith("starting") else _ending_time
-            return _per_key(time_name, by_time, to_id)
+            return _per_key(time_name, by_time, partial(to_id, read_zone(self.text("timeZone") or "UTC")))
         return PerKey(default, {}, id_name)
 
 
@@ -354,6 +385,15 @@ def _reads_from_replica(options: _Given) -> bool:
     if wanted == "replica" and not all(map(is_sentinel, split_urls(options.text("url") or DEFAULT_URL))):
         raise BadOption("readFrom", wanted, "goes with a url that says who has replicas: sentinel://host:port/name")
     return wanted == "replica"
+
+
+def _moments(options: _Given) -> Moments:
+    zone, format = options.text("timeZone"), options.text("timestampFormat")  # noqa: A001  (Spark's word)
+    if zone is not None:
+        read_zone(zone)
+    if format is not None and format not in UNITS:
+        to_directives(format)
+    return Moments(zone, format, local_zone())
 
 
 def _per_key(name: str, text: str, read: Callable[[str, str], Position]) -> PerKey:
@@ -385,16 +425,16 @@ def _id(name: str, text: str, parse: Callable[[str], StreamID]) -> StreamID:
         raise BadOption(name, text, "expected an ID such as 1526919030474-55") from None
 
 
-def _starting_time(name: str, text: str) -> Position:
-    return StreamID(_milliseconds(name, text), 0)
+def _starting_time(zone: tzinfo, name: str, text: str) -> Position:
+    return StreamID(_milliseconds(zone, name, text), 0)
 
 
-def _ending_time(name: str, text: str) -> Position:
-    milliseconds = _milliseconds(name, text)
+def _ending_time(zone: tzinfo, name: str, text: str) -> Position:
+    milliseconds = _milliseconds(zone, name, text)
     return StreamID(milliseconds, 0).predecessor() if milliseconds else MIN_ID
 
 
-def _milliseconds(name: str, text: str) -> int:
+def _milliseconds(zone: tzinfo, name: str, text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) <= MAX_ID.ms:
         return int(text)
     try:
@@ -403,7 +443,7 @@ def _milliseconds(name: str, text: str) -> int:
         raise BadOption(
             name, text, "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
         ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=zone)
     milliseconds = int(moment.timestamp() * 1000)
     if milliseconds < 0:
         raise BadOption(name, text, "IDs begin in 1970")

@@ -34,8 +34,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from headrace.core.stream_id import StreamID
 from headrace.spark.arrow_columns import EntryDecoder
 from headrace.spark.errors import BadOption, BadSchema, Malformed
+from headrace.spark.moments import Moments
 from headrace.spark.options import Mode, ReadOptions
-from headrace.spark.parsing import parse_column, supports
+from headrace.spark.parsing import PLAIN, parse_column, supports
 
 DEFAULT_SCHEMA: Final = t.StructType(
     [
@@ -50,10 +51,11 @@ DEFAULT_SCHEMA: Final = t.StructType(
 METADATA: Final = frozenset(DEFAULT_SCHEMA.names)
 
 _MOST: Final = 2**63 - 1
-_DECODED: Final = (
+_DECODED_WITHOUT_TIMES: Final = (
     *(t.StringType, t.BinaryType, t.ByteType, t.ShortType, t.IntegerType, t.LongType, t.FloatType, t.DoubleType),
-    *(t.BooleanType, t.TimestampType, t.TimestampNTZType),
-)  # what nodes are decoded to at once
+    t.BooleanType,
+)
+_DECODED: Final = (*_DECODED_WITHOUT_TIMES, t.TimestampType, t.TimestampNTZType)  # what nodes are decoded to at once
 _TEXTS: Final = (t.StringType, t.BinaryType)
 _SHOWN: Final = 60
 _CORRUPT: Final = "corrupt"  # the column that is no metadata of an entry
@@ -89,9 +91,15 @@ class Projection:
     """How the entries of streams become record batches of one schema. Pickled to the tasks."""
 
     def __init__(
-        self, schema: t.StructType, metadata_prefix: str | None, mode: Mode, corrupt_column: str | None = None
+        self,
+        schema: t.StructType,
+        metadata_prefix: str | None,
+        mode: Mode,
+        corrupt_column: str | None = None,
+        moments: Moments = PLAIN,
     ) -> None:
         self._mode = mode
+        self._moments = moments
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._columns = [_column(field, metadata_prefix, corrupt_column) for field in schema.fields]
         self._keeps_corrupt = any(column.metadata == _CORRUPT for column in self._columns)
@@ -119,7 +127,7 @@ class Projection:
                 arrays.append(_metadata(column.metadata, raw, key, target.type))
                 continue
             texts = next(values)
-            parsed, bad = parse_column(texts, column.spark_type, target.type)
+            parsed, bad = parse_column(texts, column.spark_type, target.type, self._moments)
             arrays.append(parsed)
             if bad is not None:
                 if self._mode == "failfast":
@@ -146,7 +154,7 @@ class Projection:
             if array.type == target.type:
                 arrays.append(array)
                 continue
-            parsed, bad = parse_column(array, column.spark_type, target.type)
+            parsed, bad = parse_column(array, column.spark_type, target.type, self._moments)
             arrays.append(parsed)
             if bad is not None:
                 malformed = bad if malformed is None else pc.or_(malformed, bad)
@@ -184,7 +192,8 @@ class Projection:
         for column, target in zip(self._columns, self._schema, strict=True):
             if column.metadata == _CORRUPT:
                 continue
-            rare = column.metadata is None and not isinstance(column.spark_type, _DECODED)
+            decoded = _DECODED if self._moments.plain else _DECODED_WITHOUT_TIMES
+            rare = column.metadata is None and not isinstance(column.spark_type, decoded)
             fields.append(pa.field(target.name, pa.binary()) if rare else target)
         return pa.schema(fields)
 
@@ -207,7 +216,7 @@ def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
         raise BadOption(
             "columns", ",".join(options.columns), "the schema that was given names the columns; leave this option out"
         )
-    return Projection(schema, options.metadata_prefix, options.mode, options.corrupt_column)
+    return Projection(schema, options.metadata_prefix, options.mode, options.corrupt_column, options.moments)
 
 
 def default_schema(options: ReadOptions) -> t.StructType:

@@ -52,7 +52,7 @@ class HeadraceDataSource(DataSource):
                 "every batch would replace the stream, and a stream is only appended to: use append with a watermark, "
                 "or write each batch in foreachBatch",
             )
-        return StreamsStreamWriter(schema, write_options(self.options))
+        return StreamsStreamWriter(schema, write_options(self.options, streaming=True))
 
 
 def _refuse_overwriting(*, overwrite: bool) -> None:

@@ -30,6 +30,10 @@ class StagedDelivery:
         self._server = server
         self._trimming = trimming
 
+    def knows_repeats(self) -> bool:
+        """Return True: the server remembers the last batch of each query."""
+        return True
+
     def part(self, of: BatchOf, partition: int) -> Part:
         """Begin the part of a task."""
         return _StagedPart(self._server, of, partition)
@@ -40,7 +44,7 @@ class StagedDelivery:
             parts = [message.parts[key] for message in messages if key in message.parts]
             command: Command = ("HEADRACE", "COMMIT", key, of.query, of.batch, len(parts), "PARTS", *parts)
             self._server.ask(*command, *self._trimming.words(), key=key)
-        if not of.streaming:
+        if not of.repeatable:
             for key in _keys(messages):
                 self._server.ask("HEADRACE", "FORGET", key, of.query, key=key)
 

@@ -31,10 +31,18 @@ class _Writing:
         self._divider = RowDivider(schema, options)
         self._connections = Connections(options.server)
         self._trimming = Trimming(options.maxlen, options.minid)
+        self._has_ids = options.id_column is not None
 
-    def meet(self) -> None:
-        """Find out whether the server answers, and how it is written to."""
-        self._connections.delivery(self._trimming)
+    def meet(self, *, repeatable: bool) -> None:
+        """Find out whether the server answers, and can take a batch once that is written again, where that is asked."""
+        delivery = self._connections.delivery(self._trimming)
+        if repeatable and not self._has_ids and not delivery.knows_repeats():
+            raise BadOption(
+                "txnAppId",
+                None,
+                "needs a Headrace server, Redis 8.6 or later, or rows with an idColumn: no other server knows again "
+                "what it was sent before",
+            )
 
     def write_part(self, batches: Iterator[pa.RecordBatch], of: BatchOf, partition: int) -> Written:
         part = self._connections.delivery(self._trimming).part(of, partition)
@@ -60,8 +68,11 @@ class StreamsBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, schema: t.StructType, options: WriteOptions) -> None:
         self._writing = _Writing(schema, options)
-        self._writing.meet()
-        self._of = BatchOf(f"write-{uuid4()}", 0, streaming=False)
+        self._writing.meet(repeatable=options.txn is not None)
+        if options.txn is None:
+            self._of = BatchOf(f"write-{uuid4()}", 0, repeatable=False)
+        else:
+            self._of = BatchOf(f"txn-{options.txn[0]}", options.txn[1], repeatable=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
@@ -91,7 +102,7 @@ class StreamsStreamWriter(DataSourceStreamArrowWriter):
         batch = context.getLocalProperty("streaming.sql.batchId")
         assert query is not None  # noqa: S101
         assert batch is not None  # noqa: S101
-        return self._writing.write_part(iterator, BatchOf(query, int(batch), streaming=True), context.partitionId())
+        return self._writing.write_part(iterator, BatchOf(query, int(batch), repeatable=True), context.partitionId())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's name)
         """Make a micro-batch count."""
@@ -104,7 +115,7 @@ class StreamsStreamWriter(DataSourceStreamArrowWriter):
     def _finish(self, messages: list[WriterCommitMessage | None], batch: int, *, commit: bool) -> None:
         query = next((message.query for message in messages if isinstance(message, Written)), None)
         if query is not None:
-            of = BatchOf(query, batch, streaming=True)
+            of = BatchOf(query, batch, repeatable=True)
             (self._writing.commit if commit else self._writing.abort)(messages, of)
 
 
