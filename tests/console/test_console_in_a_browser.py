@@ -35,7 +35,15 @@ PAGES = (
         "#/dead",
         "#/dead/orders:dead",
     ),
-    *("#/scheduled", "#/scheduled/orders", "#/server/info", "#/server/slow", "#/server/clients", "#/server/settings"),
+    *(
+        "#/scheduled",
+        "#/scheduled/orders",
+        "#/pipelines",
+        "#/server/info",
+        "#/server/slow",
+        "#/server/clients",
+        "#/server/settings",
+    ),
     "#/server/users",
 )
 READY = "main#page h1"
@@ -66,6 +74,9 @@ def filled(server: ServerProcess) -> ServerProcess:
     client.xreadgroup(HOSTILE, HOSTILE, {HOSTILE: ">"})
     client.execute_command("HEADRACE", "SCHEDULE", "orders", "DELAY", "1h", "item", HOSTILE)
     origin = {"stream": HOSTILE, "id": "1-1", "group": HOSTILE, "consumer": HOSTILE, "deliveries": 5}
+    note = {"started": 1, "batches": 2, "rows": 8, "batch_rows": 4, "at": 3000, "before": 1000, "error": HOSTILE}
+    client.hset("headrace:{orders}:queries", mapping={"billing": json.dumps(note), HOSTILE: json.dumps(note)})
+    client.hset(f"headrace:{{{HOSTILE}}}:batches", mapping={HOSTILE: "7 1-0 3-0 3"})
     times = {"first-delivery": 1, "last-delivery": 2, "reason": HOSTILE}
     client.xadd("orders:dead", {"n": 1, **{f"headrace-{name}": value for name, value in (origin | times).items()}})
     return server

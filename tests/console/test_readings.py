@@ -185,6 +185,38 @@ def test_dead_letters_and_scheduled_messages_are_shown_with_their_origin(server:
     assert user.ask("act", kind="unschedule", stream="orders", ticket=ticket)["reply"] == 1
 
 
+def test_queries_are_shown_with_what_they_left(server: ServerProcess, user: User) -> None:
+    client = server.client()
+    for number in range(1, 11):
+        client.xadd("s", {"n": number}, id=f"{number}-0")
+    client.execute_command("XGROUP", "CREATE", "s", "lake", "8-0", "ENTRIESREAD", 8)
+    note = {
+        "started": 1,
+        "batches": 2,
+        "rows": 8,
+        "batch_rows": 4,
+        "at": 3000,
+        "before": 1000,
+        "error": "",
+        "more": "x",
+    }
+    client.hset("headrace:{s}:queries", mapping={"lake": json.dumps(note), "bad": "{", "list": "[1]", "gone": "{}"})
+    client.hset("headrace:{out}:batches", mapping={"q": "7 1-0 3-0 3", "bad": "x"})
+    client.set("headrace:{odd}:queries", "no hash")
+    told = user.ask("pipelines")
+    [gone, lake] = sorted(told["reading"], key=lambda row: row["query"])
+    assert lake == {
+        "stream": "s", "query": "lake", "end": "10-0", "last": "8-0", "lag": 2, "read": 8, "started": 1, "batches": 2,
+        "rows": 8, "batch_rows": 4, "at": 3000, "before": 1000, "error": "", "error_at": None,
+    }  # fmt: skip
+    assert (gone["query"], gone["last"], gone["batches"]) == ("gone", None, None)
+    assert told["writing"] == [{"stream": "out", "query": "q", "batch": 7, "entries": 3, "first": "1-0", "last": "3-0"}]
+    done = user.ask("act", kind="forget_query", stream="s", query="gone")
+    assert done == {"command": "HDEL headrace:{s}:queries gone", "reply": 1}
+    done = user.ask("act", kind="forget_query", stream="out", query="q", writes=True)
+    assert done == {"command": "HEADRACE FORGET out q", "reply": 1}
+
+
 def test_the_server_is_shown_without_its_secrets(server: ServerProcess, user: User) -> None:
     client = server.client()
     client.execute_command("ACL", "SETUSER", "someone", "on", ">hunter2", "~*")

@@ -36,6 +36,7 @@ from pyspark.sql.streaming.datasource import (
 from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import Connections
+from headrace.spark.errors import ServerUnreachable
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import lost_between, report_loss, report_new_life
 from headrace.spark.missing import report_missing
@@ -44,6 +45,7 @@ from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOpti
 from headrace.spark.planning import plan_partitions
 from headrace.spark.progress_group import ProgressGroup
 from headrace.spark.projection import projection_for
+from headrace.spark.query_notes import QueryNotes
 from headrace.spark.slice_reader import SliceReader, open_history
 from headrace.spark.streams import AnySlice, ArchivedSlice, Slice, StreamState
 
@@ -66,6 +68,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history = open_history(options)
         self._reader = SliceReader(self._connections, self._projection, options, self._history)
         self._group = None if options.group is None else ProgressGroup(options.group)
+        self._notes = None if options.group is None else QueryNotes(options.group)
         self._initial: dict[StreamKey, Mark] | None = None
         self._until: dict[StreamKey, StreamState] | None = None  # where AvailableNow ends
         self._until_archived: Mapping[StreamKey, Mark] = {}  # the same in the archive
@@ -104,6 +107,13 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return how far the next batch goes."""
+        try:
+            return self._latest_offset(start, limit)
+        except Exception as error:
+            self._note_failure(from_json(start), error)
+            raise
+
+    def _latest_offset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         marks = from_json(start)
         first = self._is_initial(start)
         if not self._worth_a_look(marks) and not first:
@@ -140,6 +150,13 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Divide what lies between two offsets."""
+        try:
+            return self._partitions(start, end)
+        except Exception as error:
+            self._note_failure(from_json(end), error)
+            raise
+
+    def _partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if self._is_initial(start):
             start = beginning_of(end) or start
         begins, ends = from_json(start), from_json(end)
@@ -150,6 +167,8 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 begin = Mark(MIN_ID, None, mark.life, mark.lost)
             if begin.id < mark.id:
                 ranges[place] = (begin, mark)
+            if self._notes is not None:
+                self._notes.begin(place, begin)
         states = self._describe(list(ranges))
         slices: list[AnySlice] = list(self._take_archived(ranges))
         same = self._same({place: mark for place, (_, mark) in ranges.items()}, states)
@@ -189,6 +208,13 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             if not self._group.publish(server, key, mark) and self._same({place: mark}, self._describe([place])):
                 self._group.create(server, key, mark)
+            if self._notes is not None:
+                self._notes.committed(server, place, mark)
+
+    def _note_failure(self, marks: Mapping[StreamKey, Mark], error: Exception) -> None:
+        """Leave why the query fails beside its streams, unless it is that they cannot be reached."""
+        if self._notes is not None and not isinstance(error, ServerUnreachable):
+            self._notes.failed({place: self._connections.server(place[0]) for place in marks}, error)
 
     def _is_initial(self, start: dict[str, Any]) -> bool:
         """Whether a batch that begins here is the first of its query."""

@@ -109,6 +109,13 @@ def _unschedule(body: Body) -> list[bytes]:
     return [b"HEADRACE", b"UNSCHEDULE", name_in(body, "stream"), name_in(body, "ticket")]
 
 
+def _forget_query(body: Body) -> list[bytes]:
+    stream, query = name_in(body, "stream"), name_in(body, "query")
+    if body.get("writes"):
+        return [b"HEADRACE", b"FORGET", stream, query]
+    return [b"HDEL", side_key(stream, b"queries"), query]
+
+
 def _kill_client(body: Body) -> list[bytes]:
     return [b"CLIENT", b"KILL", b"ID", b"%d" % number_in(body, "id", 0, 2**62)]
 
@@ -184,6 +191,7 @@ _ACTS: Final[dict[str, tuple[Callable[[Body], list[bytes]], Callable[[Session, B
     "end_redrive": (_end_redrive, _nothing),
     "reschedule": (_reschedule, _nothing),
     "unschedule": (_unschedule, _nothing),
+    "forget_query": (_forget_query, _nothing),
     "kill_client": (_kill_client, _nothing),
 }
 

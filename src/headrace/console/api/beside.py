@@ -5,16 +5,17 @@ from typing import Any, Final
 from headrace.console.api.catalogue import stream_names
 from headrace.console.api.entries import id_in, shown_entry
 from headrace.console.api.questions import name_in, number_in
+from headrace.console.api.side_keys import find_side_keys
 from headrace.console.errors import Refused
 from headrace.console.link import pairs
 from headrace.console.sessions import Session
 from headrace.engine.rules.dead_letters import split_letter
+from headrace.engine.side_keys import side_key
 
 _MOST_LETTERS: Final = 200
 _MOST_MESSAGES: Final = 200
 _MOST_STREAMS: Final = 500
-_MOST_STEPS: Final = 1_000  # of SCAN
-_BEGIN, _END = b"headrace:{", b"}:scheduled"
+_SCHEDULED: Final = b"scheduled"
 
 
 async def read_dead(session: Session, body: dict[str, Any]) -> dict[str, Any]:
@@ -70,25 +71,18 @@ async def read_scheduled(session: Session, body: dict[str, Any]) -> dict[str, An
     if "stream" in body:
         key = name_in(body, "stream")
         messages = await session.link.ask("HEADRACE", "SCHEDULED", key, "COUNT", _MOST_MESSAGES)
-        total = await session.link.ask("ZCARD", _BEGIN + key + _END)
+        total = await session.link.ask("ZCARD", side_key(key, _SCHEDULED))
         return {"stream": key, "total": total, "rows": [_message(pairs(each)) for each in messages]}
-    found: set[bytes] = set()
-    cursor: bytes | int = 0
-    for _ in range(_MOST_STEPS):
-        cursor, keys = await session.link.ask("SCAN", cursor, "MATCH", "headrace:{*}:scheduled", "COUNT", 2000)
-        found.update(keys)
-        if int(cursor) == 0 or len(found) > _MOST_STREAMS:
-            break
-    sides = sorted(found)[:_MOST_STREAMS]
+    places, more = await find_side_keys(session, _SCHEDULED)
     replies = await session.link.ask_all(
-        [command for side in sides for command in (("ZCARD", side), ("ZRANGE", side, 0, 0, "WITHSCORES"))]
+        [command for _, side in places for command in (("ZCARD", side), ("ZRANGE", side, 0, 0, "WITHSCORES"))]
     )
     rows = [
-        {"stream": side[len(_BEGIN) : -len(_END)], "count": count, "due": _due(first)}
-        for side, count, first in zip(sides, replies[::2], replies[1::2], strict=True)
+        {"stream": stream, "count": count, "due": _due(first)}
+        for (stream, _), count, first in zip(places, replies[::2], replies[1::2], strict=True)
         if isinstance(count, int)
     ]
-    return {"rows": rows, "more": int(cursor) != 0}
+    return {"rows": rows, "more": more}
 
 
 def _due(first: Any) -> int | None:

@@ -4,8 +4,8 @@ import { fill, h } from "./dom.js";
 import { LANGUAGES, chooseLanguage, language, t } from "./texts.js";
 import { dialog, problemBox, say } from "./widgets.js";
 
-const PAGES = { overview: "overview", streams: "streams", stream: "stream", inside: "inside", groups: "groups", group: "group", dead: "dead", scheduled: "scheduled", server: "server" };
-const LINKS = ["overview", "streams", "groups", "dead", "scheduled", "server"];
+const PAGES = { overview: "overview", streams: "streams", stream: "stream", inside: "inside", groups: "groups", group: "group", dead: "dead", scheduled: "scheduled", pipelines: "pipelines", server: "server" };
+const LINKS = ["overview", "streams", "groups", "dead", "scheduled", "pipelines", "server"];
 const PARTS = { stream: "streams", inside: "streams", group: "groups" };   // which link a page belongs to
 const root = document.getElementById("root");
 let leaving = new AbortController();

@@ -104,6 +104,7 @@ export async function act(kind, body, { danger = true } = {}) {
 function describe(body, facts) {
   const shown = {};
   for (const [key, value] of Object.entries({ ...body, ...facts })) shown[key] = typeof value === "number" ? number(value) : shownName(String(value ?? ""), 80);
+  if ("query" in body) shown.what = t(body.writes ? "act.forget_query.writes" : "act.forget_query.reads");
   if ("back" in facts) shown.what = t(facts.back ? "act.position.again" : "act.position.never", { count: number(facts.count) });
   return shown;
 }

@@ -49,7 +49,7 @@ export async function show(place, [encoded], signal) {
     fill(list, table([
       mayAct() && { label: all, cell: (row) => { const box = h("input", { type: "checkbox", "aria-label": t("choose", { id: row.id }), onchange: () => (box.checked ? chosen.add(row.id) : chosen.delete(row.id)) }); boxes.push(box); return box; } },
       { label: t("id"), cell: (row) => h("span", { class: "mono" }, row.id) },
-      { label: t("dead.why"), cell: origin((from) => h("b", {}, known(from.reason))) },
+      { label: t("dead.why"), cell: origin((from) => h("b", { class: "keep" }, known(from.reason))) },
       { label: t("dead.from"), cell: origin((from) => [h("a", { href: `#/stream/${encodeName(from.stream)}` }, name(from.stream)), h("small", { class: "below mono" }, shownName(from.id, 60))]) },
       { label: t("group"), cell: origin((from) => name(from.group)) },
       { label: t("consumer"), narrow: true, cell: origin((from) => name(from.consumer)) },
