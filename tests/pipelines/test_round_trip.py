@@ -21,13 +21,14 @@ def test_load_archive_replay_audit(spark: SparkSession, server: redis.Redis, tmp
     """Also streams that no file can bring: bytes that are no text, repeated fields, the greatest IDs."""
     url = url_of(server)
     rows = [f"{FIRST_MS + number}-{number},d{number % 3},{number / 8:.3f}\n" for number in range(300)]
+    rows[1] = f'{FIRST_MS + 1}-1,"d1","0.125 ""C"", warm\\"\n'  # quotes are doubled, and a backslash is a backslash
     source = tmp_path / "in"
     source.mkdir()
     (source / "1.csv").write_text("id,device,temp\n" + "".join(reversed(rows)))
     load = {"url": url, "key_column": "device", "id_column": "id"}
     assert load_files(spark, str(source), **load).entries == 300  # type: ignore[arg-type]
     assert load_files(spark, str(source), **load).entries == 0  # type: ignore[arg-type]
-    assert server.xrange("d1", count=1) == [(b"%d-1" % (FIRST_MS + 1), {b"temp": b"0.125"})]
+    assert server.xrange("d1", count=1) == [(b"%d-1" % (FIRST_MS + 1), {b"temp": b'0.125 "C", warm\\'})]
     fill(server)
     before = picture(server)
     lake = str(tmp_path / "lake")
@@ -135,6 +136,7 @@ def test_json_lines_and_parquet_are_loaded(
             r"option 'key' a stream is named by the option key or by keyColumn, and neither is given",
         ),
         ("a.csv", "n\n1\n", {"key_column": "k"}, r"option 'keyColumn' is 'k': there is no such column; there are n"),
+        ("a.csv", "n\n1,2\n", {"key": "s"}, r"the line '1,2' of /.*/a.csv has more or fewer columns than the header.*"),
         ("a.csv", "n\n1\n", {"key": "s", "fields": ["m"]}, r"the files have no column 'm'; they have n"),
     ],
 )

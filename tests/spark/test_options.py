@@ -30,6 +30,13 @@ from headrace.spark.writers import StreamsStreamWriter
         ({"mode": "strict"}, "option 'mode' is 'strict': expected permissive or dropmalformed or failfast"),
         ({"retryTimeout": "nan"}, "option 'retryTimeout' is 'nan': expected a number of seconds"),
         ({"url": "http://x"}, "option 'url' is 'http://x': expected redis://host:port, rediss://host:port, unix:///"),
+        (
+            {"minEntriesPerTrigger": "5", "maxTriggerDelay": "soon"},
+            "option 'maxTriggerDelay' is 'soon': expected a dur",
+        ),
+        ({"maxTriggerDelay": "5s"}, "option 'maxTriggerDelay' is '5s': goes together with minEntriesPerTrigger"),
+        ({"deadLetterKey": "d", "mode": "failfast"}, "option 'deadLetterKey' is 'd': the mode failfast ends the query"),
+        ({"deadLetterKey": "d", "path": "/x"}, "option 'deadLetterKey' is 'd': goes with a url"),
         ({"readFrom": "replica"}, "option 'readFrom' is 'replica': goes with a url that says who has replicas"),
         ({"readFrom": "slave"}, "option 'readFrom' is 'slave': expected master or replica"),
         ({"columns": "id,temp"}, "option 'columns' is 'id,temp': there is no column 'temp': expected some of key, id,"),

@@ -449,3 +449,34 @@ def test_whatever_happens_every_entry_comes_once_and_in_order(server: redis.Redi
             query.begin()
     for key in "ab":
         assert [id for name, id in read if name == key] == [id for name, id in added if name == key]
+
+
+def test_few_entries_wait_for_more_but_not_for_ever(server: redis.Redis) -> None:
+    begun = add(server, "1-0", "2-0")
+    query = Query(server, minEntriesPerTrigger="5", maxTriggerDelay="1 hour", keys="*")
+    assert query.batch() == begun, "nobody knows when a query that has just begun had its last batch"
+    few = add(server, "3-0", "4-0")
+    for _ in range(3):
+        assert query.batch() == []
+    assert query.checkpoint[-1] == query.checkpoint[0]
+    query.reader.prepareForTriggerAvailableNow()
+    query.reader._pacing._held_at = None  # it looks again after a moment
+    assert query.batch() == few, "a query that ends does not wait"
+    enough = [*add(server, *(f"{n}-0" for n in range(5, 8))), *add(server, "1-0", "2-0", key="t")]
+    query.begin()
+    query.reader._pacing.note_batch()
+    assert sorted(query.batch()) == sorted(enough)
+    impatient = Query(server, minEntriesPerTrigger="50", maxTriggerDelay="0s", keys="*")
+    assert len(impatient.batch()) == 9
+    one = add(server, "9-0")
+    assert impatient.batch() == one
+
+
+def test_a_stream_that_is_gone_is_noted_while_entries_wait(server: redis.Redis) -> None:
+    add(server, "1-0")
+    query = Query(server, minEntriesPerTrigger="5", maxTriggerDelay="1 hour", keys="s,t")
+    query.batch()
+    server.delete("s")
+    add(server, "1-0", key="t")
+    assert query.batch() == [("t", "1-0")]
+    assert query.checkpoint[-1]["0"]["s"]["gone"] is True

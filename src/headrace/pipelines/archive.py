@@ -14,7 +14,7 @@ and acknowledged.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from pyspark.sql import SparkSession
 
@@ -26,6 +26,8 @@ from headrace.pipelines.running import Watch, ignore, run_query
 from headrace.pipelines.sole_writer import settle_on_disk, sole_writer
 from headrace.pipelines.trimming import trim_archived
 from headrace.spark.options import DEFAULT_URL
+
+EVERY: Final = "1 minute"
 
 Trim = Literal["nothing", "settled", "archived"]
 
@@ -51,7 +53,9 @@ def archive_streams(
     url: str = DEFAULT_URL,
     checkpoint: str | None = None,
     continuous: bool = False,
-    every: str | None = None,
+    every: str = EVERY,
+    min_entries: int | None = None,
+    max_delay: str | None = None,
     trim: Trim = "nothing",
     group: str | None = None,
     max_entries: int | None = None,
@@ -61,16 +65,19 @@ def archive_streams(
     """Append to the archive at `path` the entries of streams that it does not have.
 
     `keys` are names and patterns as the source takes them; `group` publishes the progress as a consumer group;
-    `max_entries` limits a batch. `trim="settled"` then removes from the streams what is archived and no group has still
-    to read or to acknowledge, `trim="archived"` everything that is archived.
+    `max_entries` limits a batch. With `continuous`, a batch is begun `every` so often, when there are `min_entries`, or
+    after `max_delay` (15 minutes) with as many as there are, so that files are few and large.
+
+    `trim="settled"` then removes from the streams what is archived and no group has still to read or to acknowledge,
+    `trim="archived"` everything that is archived.
     """
     checkpoint = checkpoint or checkpoint_of(path)
     options = {"url": url, "keys": keys, "startingId": "earliest"}
     options["failOnDataLoss"] = "true" if fail_on_data_loss else "false"
     if group is not None:
         options["group"] = group
-    if max_entries is not None:
-        options["maxEntriesPerTrigger"] = str(max_entries)
+    paces = {"maxEntriesPerTrigger": max_entries, "minEntriesPerTrigger": min_entries, "maxTriggerDelay": max_delay}
+    options |= {name: str(value) for name, value in paces.items() if value is not None}
     trimmed: dict[str, int] = {}
 
     def remove() -> None:

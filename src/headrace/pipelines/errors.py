@@ -16,6 +16,10 @@ _OURS: Final = re.compile(r"^\s*(?:[\w.]+: )*headrace\.[\w.]+\.(?:errors|arrow_c
 _CONDITION: Final = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w+.*$")
 _CAUSE: Final = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+_UNREADABLE: Final = re.compile(r"Encountered error while reading file (\S+?)\.?\s")
+_MALFORMED: Final = re.compile(
+    r"\[MALFORMED_CSV_RECORD\] Malformed CSV record: (.*?)(?:\s*SQLSTATE: \w+)?$", re.MULTILINE
+)
 _LONGEST: Final = 400
 
 
@@ -66,8 +70,18 @@ def sentence_of(text: str) -> str:
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
+    malformed, file = _MALFORMED.search(text), _UNREADABLE.search(text)
+    if malformed is not None and file is not None:
+        return (
+            f"the line {_cut(malformed[1])!r} of {file[1].removeprefix('file://')} has more or fewer columns than the "
+            "header, or a quote that is not closed there (--option multiLine=true takes quoted values of several lines)"
+        )
     causes = [cause for cause in _CAUSE.findall(text) if not cause.startswith(("Job aborted", "org.apache."))]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = causes[-1] if causes else lines[0] if lines else "Spark failed and does not say why"
     line = _STATE.sub("", _CONDITION.sub("", line)).strip()
+    return _cut(line)
+
+
+def _cut(line: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

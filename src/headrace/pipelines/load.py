@@ -30,8 +30,9 @@ from headrace.spark.rows import RowDivider
 _FORMATS: Final = {"csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
 _PACKINGS: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
 _READING: Final[dict[str, dict[str, str]]] = {
-    # A file whose header has other columns is refused, not read by position.
-    "csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"},
+    # A file whose header has other columns is refused, not read by position. A quote inside of quotes is doubled, as in
+    # RFC 4180, where Spark expects a backslash before it.
+    "csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST", "escape": '"'},
     "json": {"primitivesAsString": "true", "mode": "FAILFAST"},
     "parquet": {},
 }

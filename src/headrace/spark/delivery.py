@@ -21,7 +21,9 @@ from headrace.spark.rows import EntryRows
 from headrace.spark.servers import Command, Server
 
 _AT_ONCE: Final = 1000  # commands in one round trip
-_IDMP_SINCE: Final = (8, 6)
+IDMP_SINCE: Final = (8, 6)
+"""The version of Redis that remembers what its producers sent."""
+
 _IDMP_WINDOW: Final = 10_000  # idempotent IDs that a server remembers of one producer, at most
 _IDMP_SECONDS: Final = 86_400  # for how long, at most
 _PASSING_GROUP: Final = "headrace-spark"
@@ -97,7 +99,7 @@ class XAddDelivery:
 
     def knows_repeats(self) -> bool:
         """Whether the server remembers what its producers sent."""
-        return self._server.version() >= _IDMP_SINCE
+        return self._server.version() >= IDMP_SINCE
 
     def part(self, of: BatchOf, partition: int) -> Part:
         """Begin the part of a task."""
@@ -126,7 +128,8 @@ class _XAddPart:
             if rows.ids is not None:
                 self._append_with_ids(rows.key, chunk)
             else:
-                self._remember_longer(rows.key)
+                if self._remembers and rows.key not in self._written.parts:
+                    remember_longer(self._server, rows.key)
                 self._server.write_all(rows.key, self._commands(rows.key, chunk))
             self._written.parts[rows.key] = 0
 
@@ -143,24 +146,6 @@ class _XAddPart:
                 once = ("IDMP", producer, f"{self._of.batch}-{count}")
             trimming = self._trimming.words() if place == len(chunk) - 1 else ()
             yield ("XADD", key, *once, *trimming, "*", *fields)
-
-    def _remember_longer(self, key: bytes) -> None:
-        """Make the stream remember producers as long, and as many of their messages, as it can.
-
-        This happens before the first entry, because a changed setting makes the stream forget all producers. XCFGSET
-        needs a stream; a group that is created and destroyed makes one.
-        """
-        if not self._remembers or key in self._written.parts:
-            return
-        setting: Command = ("XCFGSET", key, "IDMP-DURATION", _IDMP_SECONDS, "IDMP-MAXSIZE", _IDMP_WINDOW)
-        try:
-            self._server.write(*setting, key=key)
-        except CommandRefused as refused:
-            if "no such key" not in str(refused):
-                raise
-            begun: Command = ("XGROUP", "CREATE", key, _PASSING_GROUP, "0", "MKSTREAM")
-            self._server.try_all(key, [begun, ("XGROUP", "DESTROY", key, _PASSING_GROUP)])
-            self._server.write(*setting, key=key)
 
     def _append_with_ids(self, key: bytes, chunk: list[tuple[bytes | None, list[bytes]]]) -> None:
         """Add entries with IDs; one that the stream has already is left out, because a task may run again."""
@@ -181,3 +166,20 @@ class _XAddPart:
             return False
         found: list[Any] = self._server.ask("XRANGE", key, id, id, key=key)
         return bool(found) and found[0][1] == fields
+
+
+def remember_longer(server: Server, key: bytes) -> None:
+    """Make a stream remember producers as long, and as many of their messages, as it can.
+
+    This happens before the first entry, because a changed setting makes the stream forget all producers. XCFGSET needs
+    a stream; a group that is created and destroyed makes one.
+    """
+    setting: Command = ("XCFGSET", key, "IDMP-DURATION", _IDMP_SECONDS, "IDMP-MAXSIZE", _IDMP_WINDOW)
+    try:
+        server.write(*setting, key=key)
+    except CommandRefused as refused:
+        if "no such key" not in str(refused):
+            raise
+        begun: Command = ("XGROUP", "CREATE", key, _PASSING_GROUP, "0", "MKSTREAM")
+        server.try_all(key, [begun, ("XGROUP", "DESTROY", key, _PASSING_GROUP)])
+        server.write(*setting, key=key)

@@ -34,6 +34,9 @@ r"""The options of a source and of a sink: what they are called, what they may b
                             nanoseconds, or a pattern of Spark's
       columnNameOfCorruptRecord  the column of a schema that has    _corrupt_record
                             malformed entries as JSON
+      deadLetterKey         the stream for what cannot be parsed
+      minEntriesPerTrigger  a micro-batch waits for so many,        1
+      maxTriggerDelay       but not longer than this                15 minutes
       maxEntriesPerTrigger  entries of one micro-batch              1000000
       maxBytesPerTrigger    bytes of one micro-batch                as many as there are
       failOnDataLoss        true, false                             true
@@ -63,6 +66,7 @@ reads the wrong data.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -88,7 +92,8 @@ _READING: Final = (
     *("path", "db", "keys", "startingId", "endingId", "startingTimestamp", "endingTimestamp", "minPartitions"),
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom", "archive", "archiveCheckpoint"),
-    *("columnNameOfCorruptRecord", "timeZone", "timestampFormat"),
+    *("columnNameOfCorruptRecord", "timeZone", "timestampFormat", "deadLetterKey", "minEntriesPerTrigger"),
+    "maxTriggerDelay",
 )
 _WRITING: Final = (
     *("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid"),
@@ -105,6 +110,7 @@ _CALLED_ELSEWHERE: Final = {
     "endingoffsets": "endingId",
     "endingoffsetsbytimestamp": "endingTimestamp",
     "maxoffsetspertrigger": "maxEntriesPerTrigger",
+    "minoffsetspertrigger": "minEntriesPerTrigger",
     "groupidprefix": "group",
     "kafka.bootstrap.servers": "url",
     "kafka.group.id": "group",
@@ -121,6 +127,16 @@ _TABLES_LOSE_OPTIONS: Final = (
     "CREATE TABLE loses the options of sources that are written in Python: use CREATE TEMPORARY VIEW … USING headrace "
     "OPTIONS (…)"
 )
+_MODES: Final = ("permissive", "dropmalformed", "failfast")
+_DEFAULT_DELAY: Final = "15 minutes"
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
+_UNITS_S: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
 _OTHERS: Final = "*"  # in JSON: every key that is not named
 # Spark hands these on to readers and writers.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
@@ -193,12 +209,20 @@ class ReadOptions:
     moments: Moments
     entries_per_trigger: int | None
     bytes_per_trigger: int | None
+    least_entries_per_trigger: int | None
+    trigger_delay_s: float
+    dead_letter_key: bytes | None
     fail_on_data_loss: bool
     fail_on_missing: bool
     group: bytes | None
     push_filters: bool
     archive: str | None
     archive_checkpoint: str | None
+
+    @property
+    def leaves_out_malformed(self) -> bool:
+        """Whether entries that cannot be parsed are not among the rows."""
+        return self.mode == "dropmalformed" or self.dead_letter_key is not None
 
 
 @dataclass(frozen=True)
@@ -235,6 +259,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         raise BadOption("archive", archive, "goes with a url: the streams of a path are read from the path alone")
     if archive is None and archive_checkpoint is not None:
         raise BadOption("archiveCheckpoint", archive_checkpoint, "goes with archive")
+    dead_letter_key = options.text("deadLetterKey")
+    if dead_letter_key is not None and path is not None:
+        raise BadOption("deadLetterKey", dead_letter_key, "goes with a url: there is no server to write to")
+    if dead_letter_key is not None and options.one_of("mode", _MODES) == "failfast":
+        raise BadOption("deadLetterKey", dead_letter_key, "the mode failfast ends the query instead: leave one out")
     begins_at_latest = streaming and archive is None
     keys = _names(options.text("keys") or "")
     if not keys and path is None:
@@ -256,12 +285,15 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         min_partitions=options.count("minPartitions"),
         entries_per_partition=options.count("entriesPerPartition") or DEFAULT_ENTRIES_PER_PARTITION,
         columns=_columns(options.text("columns")),
-        mode=cast(Mode, options.one_of("mode", ("permissive", "dropmalformed", "failfast"))),
+        mode=cast(Mode, options.one_of("mode", _MODES)),
         metadata_prefix=options.text("metadataPrefix") or "_",
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         moments=_moments(options),
         entries_per_trigger=options.count("maxEntriesPerTrigger"),
         bytes_per_trigger=options.count("maxBytesPerTrigger"),
+        least_entries_per_trigger=options.count("minEntriesPerTrigger"),
+        trigger_delay_s=_seconds(options),
+        dead_letter_key=_encoded(dead_letter_key),
         fail_on_data_loss=options.one_of("failOnDataLoss", ("true", "false")) == "true",
         fail_on_missing=options.one_of("failOnMissing", ("false", "true")) == "true",
         group=_encoded(options.text("group")),
@@ -394,6 +426,16 @@ def _moments(options: _Given) -> Moments:
     if format is not None and format not in UNITS:
         to_directives(format)
     return Moments(zone, format, local_zone())
+
+
+def _seconds(options: _Given) -> float:
+    text = options.text("maxTriggerDelay")
+    if text is not None and options.text("minEntriesPerTrigger") is None:
+        raise BadOption("maxTriggerDelay", text, "goes together with minEntriesPerTrigger")
+    found = _DURATION.fullmatch((text or _DEFAULT_DELAY).strip().lower())
+    if found is None or found[2] not in _UNITS_S:
+        raise BadOption("maxTriggerDelay", text, "expected a duration such as 90s or 15 minutes")
+    return float(found[1]) * _UNITS_S[found[2]]
 
 
 def _per_key(name: str, text: str, read: Callable[[str, str], Position]) -> PerKey:

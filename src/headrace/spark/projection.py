@@ -33,6 +33,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.core.stream_id import StreamID
 from headrace.spark.arrow_columns import EntryDecoder
+from headrace.spark.dead_letters import Letter
 from headrace.spark.errors import BadOption, BadSchema, Malformed
 from headrace.spark.moments import Moments
 from headrace.spark.options import Mode, ReadOptions
@@ -97,8 +98,12 @@ class Projection:
         mode: Mode,
         corrupt_column: str | None = None,
         moments: Moments = PLAIN,
+        *,
+        keeps_letters: bool = False,
     ) -> None:
         self._mode = mode
+        self._keeps_letters = keeps_letters
+        self._letters: list[Letter] = []
         self._moments = moments
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._columns = [_column(field, metadata_prefix, corrupt_column) for field in schema.fields]
@@ -106,7 +111,7 @@ class Projection:
         self._suspect = _suspect(schema, metadata_prefix)
         self.field_names = [column.name.encode() for column in self._columns if column.metadata is None]
         """The fields that become columns, in their order."""
-        self.wants_fields = any(column.metadata in {"fields", _CORRUPT} for column in self._columns)
+        self.wants_fields = keeps_letters or any(column.metadata in {"fields", _CORRUPT} for column in self._columns)
         """Whether all fields of an entry are asked for."""
         self.id_columns = {
             column.name: column.metadata for column in self._columns if column.metadata not in {None, _CORRUPT}
@@ -133,6 +138,8 @@ class Projection:
                 if self._mode == "failfast":
                     raise _malformed(raw, key, column, texts, bad)
                 malformed = bad if malformed is None else pc.or_(malformed, bad)
+        if malformed is not None and self._keeps_letters:
+            self._keep_letters(raw, malformed)
         if malformed is not None and self._keeps_corrupt:
             pairs = pa.ListArray.from_arrays(raw.offsets, pa.StructArray.from_arrays([raw.names, raw.items], ["", " "]))
             self._fill_corrupt(arrays, malformed, pairs)
@@ -159,7 +166,9 @@ class Projection:
             if bad is not None:
                 malformed = bad if malformed is None else pc.or_(malformed, bad)
         if malformed is not None and self._mode == "failfast":
-            self._name_malformed(nodes, first, last, key)
+            self.batch(self._undecoded(nodes, first, last, key), key)  # raises for the first one
+        if malformed is not None and self._keeps_letters:
+            self._keep_letters(self._undecoded(nodes, first, last, key), malformed)
         if malformed is not None and self._keeps_corrupt:
             whole = EntryDecoder(pa.schema([pa.field("", _PAIRS)]), {"": "fields"})
             self._fill_corrupt(arrays, malformed, whole.decode(nodes, first, last, key).batch.column(0))
@@ -182,9 +191,39 @@ class Projection:
                     *("id", "_id"),
                 )
             self._suspect = None
-        if malformed is not None and self._mode == "dropmalformed":
+        if malformed is not None and (self._mode == "dropmalformed" or self._keeps_letters):
             batch = batch.filter(pc.invert(malformed))
         return batch
+
+    def described(self) -> str:
+        """Return the columns and their types as a text."""
+        return ", ".join(f"{column.name} {column.spark_type.simpleString()}" for column in self._columns)
+
+    def take_letters(self) -> list[Letter]:
+        """Return the entries that could not be parsed since this was last asked."""
+        taken, self._letters = self._letters, []
+        return taken
+
+    def _keep_letters(self, raw: RawColumns, malformed: pa.Array) -> None:
+        """Keep malformed entries whole, each with what is wrong in it."""
+        reasons: dict[int, list[str]] = {}
+        values = iter(raw.values)
+        for column, target in zip(self._columns, self._schema, strict=True):
+            if column.metadata is not None:
+                continue
+            texts = next(values)
+            _, bad = parse_column(texts, column.spark_type, target.type, self._moments)
+            for place in () if bad is None else pc.indices_nonzero(bad).to_pylist():
+                reasons.setdefault(place, []).append(_what_is_wrong(column, texts[place].as_py()))
+        assert raw.offsets is not None  # noqa: S101  (the projection asked for all fields)
+        assert raw.names is not None  # noqa: S101
+        assert raw.items is not None  # noqa: S101
+        for place in pc.indices_nonzero(malformed).to_pylist():
+            begin, end = raw.offsets[place].as_py(), raw.offsets[place + 1].as_py()
+            names, items = raw.names[begin:end].to_pylist(), raw.items[begin:end].to_pylist()
+            fields = [text for pair in zip(names, items, strict=True) for text in pair]
+            id = f"{raw.ms[place]}-{raw.seq[place]}"
+            self._letters.append(Letter(id, fields, "; ".join(reasons.get(place, ()))))
 
     def _packed_schema(self) -> pa.Schema:
         """Return the schema that nodes are decoded to: rare types are bytes there, and are parsed afterwards."""
@@ -197,15 +236,18 @@ class Projection:
             fields.append(pa.field(target.name, pa.binary()) if rare else target)
         return pa.schema(fields)
 
-    def _name_malformed(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> None:
-        """Raise for the first malformed value. The decoder only knows its row, so all is decoded again, as bytes."""
+    def _undecoded(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> RawColumns:
+        """Decode nodes again, with nothing parsed. The decoder only knows which rows are malformed, not why."""
         names = [column.name for column in self._columns if column.metadata is None]
-        schema = pa.schema(
-            [pa.field("", pa.int64()), pa.field(" ", pa.int64()), *((name, pa.binary()) for name in names)]
+        ids = [pa.field("", pa.int64()), pa.field(" ", pa.int64()), pa.field("  ", _PAIRS)]
+        decoder = EntryDecoder(
+            pa.schema([*ids, *((name, pa.binary()) for name in names)]), {"": "ms", " ": "seq", "  ": "fields"}
         )
-        ms, seq, *values = EntryDecoder(schema, {"": "ms", " ": "seq"}).decode(nodes, first, last, key).batch.columns
+        ms, seq, pairs, *values = decoder.decode(nodes, first, last, key).batch.columns
         unsigned = pa.uint64()
-        self.batch(RawColumns(ms.cast(unsigned), seq.cast(unsigned), values, None, None, None), key)
+        field_names, items = pairs.flatten().flatten()
+        offsets = pc.subtract(pairs.offsets, pairs.offsets[0])
+        return RawColumns(ms.cast(unsigned), seq.cast(unsigned), values, offsets, field_names, items)
 
 
 def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
@@ -216,7 +258,14 @@ def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
         raise BadOption(
             "columns", ",".join(options.columns), "the schema that was given names the columns; leave this option out"
         )
-    return Projection(schema, options.metadata_prefix, options.mode, options.corrupt_column, options.moments)
+    return Projection(
+        schema,
+        options.metadata_prefix,
+        options.mode,
+        options.corrupt_column,
+        options.moments,
+        keeps_letters=options.dead_letter_key is not None,
+    )
 
 
 def default_schema(options: ReadOptions) -> t.StructType:
@@ -346,9 +395,10 @@ def _as_text(value: bytes) -> str:
 
 def _malformed(raw: RawColumns, key: bytes, column: _Column, texts: pa.Array, bad: pa.Array) -> Malformed:
     place = pc.index(bad, True).as_py()
-    value = texts[place].as_py()
+    where = f"of entry {raw.ms[place]}-{raw.seq[place]} in stream {_as_text(key)!r} "
+    return Malformed(f"option 'mode' is 'failfast': {_what_is_wrong(column, texts[place].as_py(), where)}")
+
+
+def _what_is_wrong(column: _Column, value: bytes, where: str = "") -> str:
     shown = value[:_SHOWN] + b"..." if len(value) > _SHOWN else value
-    return Malformed(
-        f"option 'mode' is 'failfast': field {column.name!r} of entry {raw.ms[place]}-{raw.seq[place]} in stream "
-        f"{_as_text(key)!r} is {shown!r}, which is no {column.spark_type.simpleString()}"
-    )
+    return f"field {column.name!r} {where}is {shown!r}, which is no {column.spark_type.simpleString()}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from headrace.spark.connecting import Readable
+from headrace.spark.connecting import Connections, Readable
+from headrace.spark.dead_letters import LetterBox
 from headrace.spark.losses import LossWatch
 from headrace.spark.options import ReadOptions
 from headrace.spark.planning import SlicesPartition
@@ -37,12 +38,16 @@ class SliceReader:
         self._projection = projection
         self._options = options
         self._history = history
+        key = options.dead_letter_key
+        self._letter_box = None if key is None else LetterBox(key, options.group, projection.described())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the entries of a task's slices."""
         assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
         for part in partition.slices:
-            yield from self._read_slice(part)
+            for batch in self._read_slice(part):
+                self._send_letters(part)
+                yield batch
         self._readable.close()
 
     def _read_slice(self, part: AnySlice) -> Iterator[pa.RecordBatch]:
@@ -52,6 +57,14 @@ class SliceReader:
         transport = self._readable.transport(part.server)
         if self._history is not None:
             return self._history.read_live(part, transport, self._projection)
-        exact = self._options.mode != "dropmalformed"
+        exact = not self._options.leaves_out_malformed
         watch = LossWatch(part, fail=self._options.fail_on_data_loss, exact=exact)
         return transport.read(part, self._projection, watch)
+
+    def _send_letters(self, part: AnySlice) -> None:
+        """Send what could not be parsed, before Spark gets the rows beside it."""
+        letters = [] if self._letter_box is None else self._projection.take_letters()
+        if self._letter_box is not None and letters:
+            assert isinstance(self._readable, Connections)  # noqa: S101  (the option is refused for a path)
+            place = 0 if isinstance(part, ArchivedSlice) else part.server
+            self._letter_box.send(self._readable.server(place), part.key, letters)

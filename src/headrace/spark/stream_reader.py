@@ -42,6 +42,7 @@ from headrace.spark.losses import lost_between, report_loss, report_new_life
 from headrace.spark.missing import report_missing
 from headrace.spark.offsets import Mark, StreamKey, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
+from headrace.spark.pacing import Pacing
 from headrace.spark.planning import plan_partitions
 from headrace.spark.progress_group import ProgressGroup
 from headrace.spark.projection import projection_for
@@ -81,6 +82,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported_missing = False
         self._looked_around = 0.0
         self._known: list[StreamKey] | None = None  # the streams, as of when it looked around
+        self._pacing = Pacing(options.least_entries_per_trigger, options.trigger_delay_s)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names here and below)
         """Return where a query without a checkpoint begins."""
@@ -116,7 +118,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest_offset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         marks = from_json(start)
         first = self._is_initial(start)
-        if not self._worth_a_look(marks) and not first:
+        if not first and (self._pacing.rests() or not self._worth_a_look(marks)):
             return start
         if self._known is None:
             self._known = self._places()
@@ -136,7 +138,13 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin is not None:
                 ends[place] = archived[place].end if place in archived else self._end_of(place, begin, state)
                 self._seen[place] = Mark.after(state, begin.life, begin.lost) if state is not None else begin
-        self._limit(starts, ends, states, limit, archived)
+        waiting = self._waiting(starts, ends, states, archived)
+        may_wait = not first and self._until is None and self._only_grew(marks, ends)
+        if may_wait and self._pacing.holds(sum(waiting.values())):
+            return start
+        if waiting:
+            self._pacing.note_batch()
+        self._limit(starts, ends, states, limit, archived=archived, waiting=waiting)
         self._archive_left = any(ends[place] != history.end for place, history in archived.items())
         for place, begin in starts.items():
             state = states[place]
@@ -407,19 +415,14 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begin
         return Mark.after(until, begin.life, begin.lost)
 
-    def _limit(
-        self,
-        starts: dict[StreamKey, Mark | None],
-        ends: dict[StreamKey, Mark],
+    @staticmethod
+    def _waiting(
+        starts: Mapping[StreamKey, Mark | None],
+        ends: Mapping[StreamKey, Mark],
         states: States,
-        limit: ReadLimit,
         archived: Mapping[StreamKey, "ArchivedRange"],
-    ) -> None:
-        """Cut the ends to what one batch may have, each stream in proportion to what it holds."""
-        if isinstance(limit, ReadAllAvailable):
-            return
-        entries = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_per_trigger
+    ) -> dict[StreamKey, int]:
+        """Return about how many entries each stream has for the next batch, of those that have any."""
         waiting = {place: history.estimate() for place, history in archived.items()}
         for place, begin in starts.items():
             state = states[place]
@@ -427,6 +430,30 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = ends[place]
                 known = None if begin.added is None or end.added is None else end.added - begin.added
                 waiting[place] = max(1, estimate(state, begin.id.successor(), end.id) if known is None else known)
+        return waiting
+
+    @staticmethod
+    def _only_grew(marks: Mapping[StreamKey, Mark], ends: Mapping[StreamKey, Mark]) -> bool:
+        """Whether no stream was deleted or made anew: that is journaled at once."""
+        return all(
+            (end.life, end.gone) == (mark.life, mark.gone) for place, mark in marks.items() if (end := ends.get(place))
+        )
+
+    def _limit(
+        self,
+        starts: dict[StreamKey, Mark | None],
+        ends: dict[StreamKey, Mark],
+        states: States,
+        limit: ReadLimit,
+        *,
+        archived: Mapping[StreamKey, "ArchivedRange"],
+        waiting: Mapping[StreamKey, int],
+    ) -> None:
+        """Cut the ends to what one batch may have, each stream in proportion to what it holds."""
+        if isinstance(limit, ReadAllAvailable):
+            return
+        entries = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_per_trigger
         total = sum(waiting.values())
         everything = size is None and (entries is None or total <= entries)
         cut: dict[StreamKey, tuple[Mark, StreamState]] = {}

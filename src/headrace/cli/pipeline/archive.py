@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import declared
-from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, Every, JobOptions, StreamNames
+from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, JobOptions, StreamNames
 from headrace.cli.showing import entries
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ For example:
 
 \b
   headrace pipeline archive 'orders,sensor:*' lake
-  headrace pipeline archive 'sensor:*' lake --continuous --every '1 minute' --trim
+  headrace pipeline archive 'sensor:*' lake --continuous --min-entries 100000 --trim
 """
 
 
@@ -33,7 +33,11 @@ def archive(
     keys: StreamNames,
     path: ArchivePath,
     continuous: Continuous = False,
-    every: Every = None,
+    every: Annotated[str, typer.Option(help="Time between batches of --continuous.")] = "1 minute",
+    min_entries: Annotated[
+        int | None, typer.Option(help="With --continuous: wait for so many entries.", show_default=False)
+    ] = None,
+    max_delay: Annotated[str | None, typer.Option(help="But not longer than this.", show_default="15 minutes")] = None,
     trim: Annotated[
         bool, typer.Option("--trim", help="Then trim what is archived and settled by every group.")
     ] = False,
@@ -66,6 +70,8 @@ def archive(
             checkpoint=checkpoint,
             continuous=continuous,
             every=every,
+            min_entries=min_entries,
+            max_delay=max_delay,
             trim="archived" if trim_pending else "settled" if trim else "nothing",
             group=group,
             max_entries=max_entries,
