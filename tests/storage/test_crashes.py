@@ -28,6 +28,8 @@ SITUATIONS = (
     *("increments without the beginning of a group", "increments without the middle of a group"),
     *("steps while the disk is busy", "writes in two halves", "snapshots from elsewhere"),
     *("nodes moved to segments", "states with segments", "starts with segments"),
+    *("rules: trimmed", "rules: dropped", "rules: redelivered", "rules: retried", "rules: buried", "rules: removed"),
+    "rules: created",
 )
 
 

@@ -10,6 +10,9 @@ another process must start. It must find the data as it was after one unit, betw
 a mixture, never a part of a transaction. From some of these disks the life continues, so that there are crashes during
 a start, and after it.
 
+Rules of queues are set and kept meanwhile. After every unit, what became a dead letter is not pending, and what time
+took from a pending list is a dead letter.
+
 Everything is drawn from the seed, and time is a number: a seed lives the same life again.
 """
 
@@ -40,6 +43,7 @@ from headrace.storage.snapshot import write_snapshot
 from support.in_process import InProcessClient
 from support.storage.crash_workload import DATABASES, Command, CommandWriter
 from support.storage.data_picture import Pictures, describe_difference, different_keys, take_pictures
+from support.storage.moved_letters import DONE, count_done, find_fault, take_letters
 from support.storage.simulated_disk import ProcessEnded, SimulatedDisk
 
 ROOT: Final = Path("/simulated")
@@ -161,16 +165,18 @@ class Life:
         self.depth = depth
         self.cut_likelihood = cut_likelihood
         self.ways = ways
-        self.writer = CommandWriter(self.random)
+        self.writer = CommandWriter(self.random, of_a_queue=self.random.random() < 0.4)
         self.commands: list[str] = []
         self.settings = {
             "appendfsync": self.random.choice(("always", "always", "everysec", "no")),
             "auto-aof-rewrite-min-size": self.random.choice(("64mb", "4kb")),
             "stream-node-max-entries": self.random.choice(("100", "4", "1", "1")),
+            "rdb-compatibility-version": self.random.choice(("auto", "7.0")),
         }
         self.offloads = self.settings["stream-node-max-entries"] == "1"
         self.kill_likelihood = 0.0
         self.starting = False
+        self.by_time = False  # what happens now, nobody has asked for
         self.process: Process
 
     # --- one life --------------------------------------------------------------------------------------------------
@@ -219,6 +225,8 @@ class Life:
         self.promised = unit
         # The first gives orders to the server; it never waits.
         self.clients = [InProcessClient(self.process.engine) for _ in range(4)]
+        self.letters = take_letters(self.process.engine)
+        self.done = count_done(self.process.engine)
         self._follow_effects()
 
     def _new_process(self, disk: SimulatedDisk) -> Process:
@@ -259,6 +267,19 @@ class Life:
     def _note_unit(self, position: int) -> None:
         self.history.append(take_pictures(self.process.engine, self.history[-1]))
         self.positions.append(position)
+        self._check_letters()
+
+    def _check_letters(self) -> None:
+        engine = self.process.engine
+        former, self.letters = self.letters, take_letters(engine)
+        fault = find_fault(engine, former, self.letters, by_time=self.by_time)
+        if fault is not None and not self.commands[-1].startswith("EXEC"):  # a transaction may deliver it again
+            raise LostData(fault)
+
+    def _count_done(self) -> None:
+        former, self.done = self.done, count_done(self.process.engine)
+        for name in DONE:
+            self.tally[f"rules: {name}"] += max(self.done[name] - former[name], 0)
 
     def _reached(self, position: int) -> int:
         """The last unit that the journal had at a position."""
@@ -318,6 +339,7 @@ class Life:
             self.process.let_worker_work()
         self.tally["steps while the disk is busy"] += self.process.journal.busy
         self._note_promises()
+        self._count_done()
         found = take_pictures(self.process.engine, self.history[-1])
         if found != self.history[-1]:
             raise LostData("Something changed without an effect:\n" + describe_difference(found, self.history[-1]))
@@ -352,8 +374,10 @@ class Life:
 
     def _tick(self) -> None:
         self.clock.now_ms += self.random.choice((0, 100, 1100))
+        self.by_time = True
         self.process.engine.tick()
         run_due(self.process.engine)
+        self.by_time = False
         if not self.process.store.appends:
             self._note_unit(NEVER)
         self.process.store.tick()
@@ -420,6 +444,7 @@ class Life:
             pass
         self.promised = len(self.history) - 1
         self.positions[:] = [0] * (self.promised + 1)
+        self.letters = take_letters(self.process.engine)
 
     def _restart(self) -> None:
         """Close the process in order, or cut its power, and start another."""

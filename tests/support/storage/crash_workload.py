@@ -1,8 +1,7 @@
 """Random commands of the kinds that change data, aimed at what is there: most of them find something to do.
 
-No command here changes what no effect carries, neither here nor in Redis: no consumer reads its history, which would
-count deliveries, and only consumers that exist claim, because a claim that finds nothing would create one without an
-effect.
+Rules of queues are set, changed and removed while messages are pending. Their times are near those that pass between
+two steps of a life, so that what they say comes to pass.
 
 Some values are larger than a few sectors, so that a sector can be missing inside one, which only a checksum shows. Some
 are zeros, which look like a missing sector.
@@ -30,8 +29,11 @@ POLICIES = (b"KEEPREF", b"DELREF", b"ACKED")
 class CommandWriter:
     """Writes commands for an engine, whose data it looks at."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, of_a_queue: bool = False) -> None:
+        """Begin; with most of it about one group of one stream, which has rules, where it is of a queue."""
         self._random = random
+        self._of_a_queue = of_a_queue
+        self._of_queues = {self._xadd: 5, self._xreadgroup: 7, self._xnack: 3, self._xack: 2, self._queue_rule: 2}
         self._makers = {
             self._xadd: 24,
             self._xreadgroup: 14,
@@ -50,10 +52,13 @@ class CommandWriter:
             self._expiry: 3,
             self._schedule: 4,
             self._dead_letter: 4,
+            self._rule: 5,
         }
 
     def write(self, engine: Engine, database: int, queued: Sequence[Command] = ()) -> Command:
         """Write one command for a client of this database, that will run behind those that it has queued."""
+        if self._of_a_queue and self._chance(0.7):
+            return self._write_of_a_queue(engine, database)
         (make,) = self._random.choices(list(self._makers), list(self._makers.values()))
         if make in (self._xclaim, self._xautoclaim) and any(name in REMOVING for name, *_ in queued):
             make = self._xack
@@ -61,6 +66,14 @@ class CommandWriter:
         key = self._random.choice(STREAMS)
         value = values.get(key)
         return make(key, value if isinstance(value, Stream) else Stream())
+
+    def _write_of_a_queue(self, engine: Engine, database: int) -> Command:
+        key, group = STREAMS[0], GROUPS[0]
+        value = engine.databases[database].values.get(key)
+        if not isinstance(value, Stream) or value.group(group) is None:
+            return [b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"]
+        (make,) = self._random.choices(list(self._of_queues), list(self._of_queues.values()))
+        return make(key, value)
 
     # --- what there is to choose from ------------------------------------------------------------------------------
 
@@ -160,7 +173,8 @@ class CommandWriter:
         if self._chance(0.15):
             options += [b"CLAIM", b"%d" % self._random.choice((0, 300))]
         keys = [key] if self._chance(0.8) else list(STREAMS[:2])
-        return [b"XREADGROUP", b"GROUP", name, self._consumer(), *options, b"STREAMS", *keys, *[b">"] * len(keys)]
+        behind = b">" if self._chance(0.9) else b"0"
+        return [b"XREADGROUP", b"GROUP", name, self._consumer(), *options, b"STREAMS", *keys, *[behind] * len(keys)]
 
     def _xack(self, key: bytes, stream: Stream) -> Command:
         name, group = self._group(stream)
@@ -231,9 +245,50 @@ class CommandWriter:
     def _dead_letter(self, key: bytes, _stream: Stream) -> Command:
         kind = self._random.randrange(8)
         if kind < 5:
-            origin = Origin(key, b"1-1", b"g1", b"alice", 3, 1, 2, b"deliveries")
+            origin = Origin(key, b"1-1", b"former", b"alice", 3, 1, 2, b"deliveries")
             return [b"XADD", b"dead", b"*", b"f", b"%d" % self._random.randint(1, 99), *origin.fields()]
         if kind == 7:
             return [b"HEADRACE", b"REDRIVE", b"dead", b"END"]
         rate = [b"RATE", self._random.choice((b"5", b"100"))] if kind == 6 else []
         return [b"HEADRACE", b"REDRIVE", b"dead", *([b"TO", b"s1"] if self._chance(0.3) else []), *rate]
+
+    # --- rules -----------------------------------------------------------------------------------------------------
+
+    def _rule(self, key: bytes, _stream: Stream) -> Command:
+        target = [b"MATCH", self._random.choice((b"s*", b"s[12]"))] if self._chance(0.3) else [key]
+        group = [b"GROUP", self._random.choice(GROUPS)] if self._chance(0.7) else []
+        if self._chance(0.15):
+            return [b"HEADRACE", b"POLICY", b"DEL", *target, *group]
+        said = self._rule_of_group() if group else self._rule_of_stream()
+        return [b"HEADRACE", b"POLICY", b"SET", *target, *group, *said]
+
+    def _queue_rule(self, key: bytes, stream: Stream) -> Command:
+        if self._chance(0.1):
+            return [b"HEADRACE", b"POLICY", b"SET", key, b"DROP", b"ACKED"]
+        if self._chance(0.1):
+            return self._rule(key, stream)
+        return [b"HEADRACE", b"POLICY", b"SET", key, b"GROUP", GROUPS[0], *self._rule_of_group(least=3)]
+
+    def _rule_of_stream(self) -> list[bytes]:
+        limits = (
+            [b"MAXLEN", b"%d" % self._random.randint(1, 20)],
+            [b"MAXAGE", self._random.choice((b"50", b"1s", b"5s"))],
+            [b"MAXBYTES", self._random.choice((b"500", b"4kb"))],
+        )
+        said = [word for limit in self._random.sample(limits, self._random.randint(0, 2)) for word in limit]
+        if said:
+            said += self._random.choice(([], *([policy] for policy in POLICIES)))
+        return [*said, *([b"DROP", b"ACKED"] if not said or self._chance(0.4) else [])]
+
+    def _rule_of_group(self, least: int = 1) -> list[bytes]:
+        retry = self._random.choice(((b"1", b"1"), (b"20", b"500"), (b"200", b"10s")))
+        options = (
+            [b"VISIBILITY", self._random.choice((b"1", b"100", b"1s"))],
+            [b"RETRY", *retry],
+            [b"MAXDELIVERIES", b"%d" % self._random.randint(1, 3)],
+            [b"DEADLETTER", self._random.choice((b"dead", b"text"))],
+            [b"CONSUMERTTL", self._random.choice((b"300", b"3s"))],
+            [b"CREATE", b"FROM", self._random.choice((b"0", b"$"))],
+        )
+        chosen = self._random.sample(options, self._random.randint(least, len(options)))
+        return [word for option in chosen for word in option]
