@@ -18,10 +18,11 @@ Everything is drawn from the seed, and time is a number: a seed lives the same l
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
+from unittest.mock import patch
 
 from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError
@@ -66,16 +67,12 @@ class Clock:
 
 @contextmanager
 def time_of(clock: Clock) -> Iterator[None]:
-    """Let storage live by this clock."""
-    modules: tuple[Any, ...] = (journal_module, offloading_module, store_module)
-    real = [module.monotonic for module in modules]
-    for module in modules:
-        module.monotonic = clock.seconds
-    try:
+    """Let storage live by this clock, and files name always the same process."""
+    with ExitStack() as stack:
+        for module in (journal_module, offloading_module, store_module):
+            stack.enter_context(patch.object(module, "monotonic", clock.seconds))
+        stack.enter_context(patch("os.getpid", lambda: 1234))
         yield
-    finally:
-        for module, function in zip(modules, real, strict=True):
-            module.monotonic = function
 
 
 class Warnings:

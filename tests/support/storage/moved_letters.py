@@ -1,8 +1,10 @@
 """What is pending and what is dead in an engine, and that nothing is lost or doubled on the way from one to the other.
 
-before, after     two states with one unit of effects between them: a command, or what time has caused
-in both           an entry that has become a dead letter, and is pending in its group still
-in neither        an entry that time took from a pending list, that its stream still holds, and that is no letter
+    before, after     two states with one unit of effects between them: a command, or what time has caused
+    in both           an entry that has become a dead letter, and is pending in its group still
+    in neither        an entry that time took from a pending list, that its stream still holds, and that is no letter
+
+What FORCE made pending before the group has read it is not looked at: it may be a letter, and be delivered then.
 """
 
 from typing import Final, NamedTuple
@@ -30,7 +32,8 @@ def take_letters(engine: Engine) -> Letters:
         for key, value in db.values.items():
             if isinstance(value, Stream):
                 for group in value.group_list():
-                    found.pending.update((db.number, key, group.name, bytes(id)) for id, *_ in group.pending_records())
+                    read = [id for id, *_ in group.pending_records() if id <= group.last_delivered_id]
+                    found.pending.update((db.number, key, group.name, bytes(id)) for id in read)
                 for id, fields in value.range():
                     letter = split_letter(fields) if len(fields) > 16 else None
                     if letter is not None:
@@ -42,7 +45,7 @@ def take_letters(engine: Engine) -> Letters:
 def find_fault(engine: Engine, before: Letters, after: Letters, *, by_time: bool) -> str | None:
     """Say what is in both places, or in neither, in the engine, which is in the second state; None: all is well."""
     moved = [origin for place, origin in after.dead.items() if place not in before.dead]
-    doubled = [each for each in moved if each in after.pending]
+    doubled = [each for each in moved if each in before.pending & after.pending]
     if doubled:
         return f"Dead letters, and pending still: {doubled}"
     if len(set(moved)) != len(moved):
