@@ -2,8 +2,9 @@
 
 import pytest
 
+from headrace.engine.applier import Applier
 from support.packed_rows import packed
-from support.ruled_engine import RuledEngine
+from support.ruled_engine import START_MS, RuledEngine
 
 
 @pytest.fixture
@@ -162,3 +163,22 @@ def test_packed_entries_are_trimmed_as_single_ones(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "MAXLEN", 7)
     engine.ask("HEADRACE", "LINK", "q", "*", packed(rows))
     assert engine.ask("XLEN", "q") == 7
+
+
+@pytest.mark.parametrize("version", ["auto", "7.0"])
+@pytest.mark.parametrize("policy", ["KEEPREF", "DELREF", "ACKED"])
+def test_a_policy_that_an_xadd_names_without_a_trim_is_not_that_of_the_rules_trim(policy: str, version: str) -> None:
+    """The effect trimmed by the policy of the command, or, for Redis 7.0, could not be repeated at all."""
+    engine, other = RuledEngine(), RuledEngine()
+    engine.ask("CONFIG", "SET", "rdb-compatibility-version", version)
+    engine.policy("SET", "q", "MAXLEN", 2)
+    engine.ask("XGROUP", "CREATE", "q", "g", 0, "MKSTREAM")
+    for _ in range(4):
+        engine.ask("XADD", "q", policy, "*", "n", "1")
+        engine.read("a")
+    applier = Applier(other.engine, START_MS)
+    for _, argv in engine.take_effects():
+        assert applier.run(argv) is None
+    assert ids(other) == ids(engine)
+    assert other.pending() == engine.pending()
+    assert len(other.pending()) == 4
