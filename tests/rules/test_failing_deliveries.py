@@ -164,6 +164,45 @@ def test_a_worker_that_dies_of_an_entry_does_not_get_it_for_ever_when_it_is_back
     assert (letter[b"headrace-id"], letter[b"headrace-deliveries"], letter[b"headrace-consumer"]) == (first, b"3", b"a")
 
 
+@pytest.mark.parametrize("claims", ["XCLAIM", "XAUTOCLAIM", "CLAIM"])
+def test_what_was_delivered_too_often_is_given_up_when_it_is_claimed(engine: RuledEngine, claims: str) -> None:
+    """Workers that claim by themselves, as frameworks do, delivered a poison message for ever."""
+    engine.policy("SET", "q", "GROUP", "g", "MAXDELIVERIES", 2)
+    first, second = add(engine, "1", "2")
+
+    def claim(*just_id: str) -> list[bytes]:
+        if claims == "XCLAIM":
+            reply = engine.ask("XCLAIM", "q", "g", "b", 0, first, second, *just_id)
+        elif claims == "XAUTOCLAIM":
+            reply = engine.ask("XAUTOCLAIM", "q", "g", "b", 0, 0, *just_id)[1]
+        else:
+            reply = engine.ask("XREADGROUP", "GROUP", "g", "b", "CLAIM", 0, "STREAMS", "q", ">")
+            reply = reply[0][1] if reply else []
+        return reply if just_id else [entry[0] for entry in reply]
+
+    engine.read("a", "COUNT", 1)
+    assert first in claim()
+    engine.read("a")
+    assert engine.pending() == {first: (b"b", 2), second: (b"b" if claims == "CLAIM" else b"a", 1)}
+    if claims != "CLAIM":
+        assert claim("JUSTID") == [first, second]  # moves them to another consumer, and delivers nothing
+        assert engine.ask("XLEN", "q:dead") == 0
+    assert claim() == [second]
+    assert claim() == []
+    assert engine.pending() == {}
+    letters = [fields[b"headrace-id"] for _, fields in engine.entries("q:dead")]
+    assert letters == [first, second]
+
+
+def test_a_claim_that_says_how_often_an_entry_was_delivered_gets_it(engine: RuledEngine) -> None:
+    engine.policy("SET", "q", "GROUP", "g", "MAXDELIVERIES", 1)
+    (first,) = add(engine, "1")
+    engine.read("a")
+    reply = engine.ask("XCLAIM", "q", "g", "b", 0, first, "RETRYCOUNT", 0)
+    assert [entry[0] for entry in reply] == [first]
+    assert engine.pending() == {first: (b"b", 0)}
+
+
 def test_what_is_released_twice_is_delivered_once(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s", "MAXDELIVERIES", 5)
     first, second = add(engine, "1", "2")

@@ -99,6 +99,44 @@ class QueueRules(RuleBasedStateMachine):
         assert [parsed(entry[0]) for entry in (reply[0][1] if reply else [])] == expected
         return expected
 
+    @rule(consumer=CONSUMERS, choice=strategies.integers(0, 3), most=strategies.integers(1, 5))
+    def read_own(self, consumer: str, choice: int, most: int) -> None:
+        if "g" in self.model.groups:
+            behind = sorted([(0, 0), *self.model.groups["g"].pending])[min(choice, len(self.model.groups["g"].pending))]
+            reply = self.engine.ask("XREADGROUP", "GROUP", "g", consumer, "COUNT", most, "STREAMS", "q", text(behind))
+            shown = [(parsed(entry[0]), entry[1] is not None) for entry in reply[0][1]]
+            assert shown == self.model.read_own(consumer, behind, most, self.engine.now_ms)
+
+    @rule(
+        how=strategies.sampled_from(["XCLAIM", "XCLAIM", "XAUTOCLAIM", "XAUTOCLAIM", "CLAIM"]),
+        consumer=CONSUMERS,
+        idle_ms=strategies.sampled_from([0, 0, 1_400, 60_000]),
+        most=strategies.integers(1, 5),
+        counts=strategies.booleans(),
+    )
+    def claim(self, how: str, consumer: str, idle_ms: int, most: int, counts: bool) -> None:
+        """Take over what others have left, in each of the ways that Redis has for it."""
+        if "g" not in self.model.groups:
+            return
+        now = self.engine.now_ms
+        just_id = [] if counts else ["JUSTID"]
+        pending = sorted(self.model.groups["g"].pending)
+        if how == "CLAIM":
+            options = ("COUNT", most, "CLAIM", idle_ms, "STREAMS", "q", ">")
+            reply = self.engine.ask("XREADGROUP", "GROUP", "g", consumer, *options)
+            claimed = [entry[0] for entry in reply[0][1]] if reply else []
+            expected = self.model.claim_longest(consumer, idle_ms, most, now)
+        elif how == "XCLAIM":
+            ids = pending[-most:] or [(1, 1)]
+            reply = self.engine.ask("XCLAIM", "q", "g", consumer, idle_ms, *map(text, ids), *just_id)
+            claimed = [entry[0] for entry in reply] if counts else reply
+            expected = self.model.claim(consumer, idle_ms, ids, now, counts=counts)
+        else:
+            _, reply, _ = self.engine.ask("XAUTOCLAIM", "q", "g", consumer, idle_ms, "0", "COUNT", 1000, *just_id)
+            claimed = [entry[0] for entry in reply] if counts else reply
+            expected = self.model.claim(consumer, idle_ms, pending, now, counts=counts)
+        assert [parsed(id) for id in claimed] == expected
+
     @rule(group=strategies.sampled_from("ggh"), choices=strategies.lists(strategies.integers(0, 9), max_size=4))
     def acknowledge(self, group: str, choices: list[int]) -> None:
         if group in self.model.groups and self.model.entries:

@@ -114,13 +114,16 @@ class QueueModel:
                 self._own(record, consumer, now)
                 self.retries.pop(record.id, None)
                 given.append(record.id)
+        return given + self._give_new(group, consumer, most - len(given), now)
+
+    def _give_new(self, group: Group, consumer: str, most: int, now: int) -> list[Id]:
         group.seen[consumer] = now
-        for entry in [entry for entry in self.entries if entry > group.last][: most - len(given)]:
+        given = [entry for entry in self.entries if entry > group.last][:most]
+        for entry in given:
             group.last = entry
             record = Record(entry, None, 0, 1, 0)
             group.pending[entry] = record
             self._own(record, consumer, now)
-            given.append(entry)
         return given
 
     def _own(self, record: Record, consumer: str, now: int) -> None:
@@ -144,6 +147,58 @@ class QueueModel:
             else:
                 due.append(record)
         return due
+
+    def read_own(self, consumer: str, behind: Id, most: int, now: int) -> list[tuple[Id, bool]]:
+        """Read what a consumer of `g` has pending behind an ID: each, and whether the stream still holds it."""
+        group = self.groups["g"]
+        group.seen[consumer] = now
+        shown: list[tuple[Id, bool]] = []
+        for record in sorted(group.pending.values(), key=lambda each: each.id):
+            if record.owner != consumer or record.id <= behind or len(shown) == most:
+                continue
+            if self.rules.exhausted(record.deliveries):
+                self._bury(group, record, "deliveries")
+                continue
+            held = record.id in self.entries
+            if held:
+                record.deliveries += record.deliveries < FATAL_COUNT
+                self._own(record, consumer, now)
+            shown.append((record.id, held))
+        return shown
+
+    def claim(self, consumer: str, idle_ms: int, ids: list[Id], now: int, *, counts: bool) -> list[Id]:
+        """XCLAIM in `g`, with JUSTID where it does not count; return what the consumer gets."""
+        group = self.groups["g"]
+        group.seen[consumer] = now
+        claimed = [self._claim_one(group, consumer, entry, idle_ms, now, counts=counts) for entry in ids]
+        return [entry for entry in claimed if entry is not None]
+
+    def _claim_one(self, group: Group, consumer: str, entry: Id, idle_ms: int, now: int, *, counts: bool) -> Id | None:
+        record = group.pending.get(entry)
+        if record is None:
+            return None
+        if entry not in self.entries:
+            del group.pending[entry]
+        elif record.owner is None or now - record.time >= idle_ms:
+            if not (counts and self.rules.exhausted(record.deliveries)):
+                record.deliveries += counts and record.deliveries < FATAL_COUNT
+                self._own(record, consumer, now)
+                return entry
+            self._bury(group, record, "deliveries")
+        return None
+
+    def claim_longest(self, consumer: str, idle_ms: int, most: int, now: int) -> list[Id]:
+        """XREADGROUP with CLAIM in `g`: what waited longest, and then new entries."""
+        group = self.groups["g"]
+        given: list[Id] = []
+        for record in group.in_order():
+            if len(given) < most and (record.owner is None or now - record.time >= idle_ms):
+                if self.rules.exhausted(record.deliveries):
+                    self._bury(group, record, "deliveries")
+                elif record.id in self.entries:
+                    given.append(record.id)
+        self.claim(consumer, idle_ms, given, now, counts=True)
+        return given + self._give_new(group, consumer, most - len(given), now)
 
     def acknowledge(self, name: str, ids: list[Id]) -> int:
         """Take IDs off the pending list; return how many were on it."""

@@ -19,6 +19,10 @@ cdef bint redeliver(Call call, bytes key, Group group, GroupRules rules, Consume
 # often already: a worker that dies of an entry, and reads it first when it is back, would get it for ever.
 cdef int give_up_owned(Call call, bytes key, Group group, GroupRules rules, Consumer consumer, ID behind,
                        uint64_t most) except -1
+# Make a dead letter of a record that a consumer claims, if it was delivered too often already; whether it is one.
+cdef bint give_up_claimed(Call call, bytes key, Group group, GroupRules rules, uint32_t slot) except -1
+# The same for all that XREADGROUP with CLAIM would get, `most` entries at most (0: all).
+cdef int give_up_idle(Call call, bytes key, Group group, GroupRules rules, int64_t min_idle, uint64_t most) except -1
 # Put back what was taken and not delivered.
 cdef int return_due(Call call, GroupRules rules, list ids) except -1
 # When a read may get something again that it does not get now, in Unix ms; -1: never, as far as is known.

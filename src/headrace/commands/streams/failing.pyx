@@ -428,6 +428,27 @@ cdef int give_up_owned(Call call, bytes key, Group group, GroupRules rules, Cons
     return 0
 
 
+cdef bint give_up_claimed(Call call, bytes key, Group group, GroupRules rules, uint32_t slot) except -1:
+    cdef uint64_t deliveries = group.pending.get_deliveries(slot)
+    return is_exhausted(rules, deliveries) and bury(
+        call, key, group, rules, slot, deliveries, reason_of(deliveries))
+
+
+cdef int give_up_idle(Call call, bytes key, Group group, GroupRules rules, int64_t min_idle, uint64_t most) except -1:
+    cdef uint32_t slot = group.pending.oldest
+    cdef uint32_t following
+    cdef uint64_t staying = 0
+    cdef Record *record
+    while rules.buries and slot != NO_SLOT and (most == 0 or staying < most):
+        record = group.pending.slab.at(slot)
+        if idle_time(record.time, call.now_ms) < min_idle:
+            break
+        following = record.later
+        staying += not give_up_claimed(call, key, group, rules, slot)
+        slot = following
+    return 0
+
+
 cdef int return_due(Call call, GroupRules rules, list ids) except -1:
     cdef StreamID id
     if rules.retry_min_ms and rules.waiting is not None:

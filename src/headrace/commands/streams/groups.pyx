@@ -10,7 +10,7 @@ from headrace.commands.streams.arguments cimport (
 from headrace.commands.streams.effects cimport (
     emit_claim, emit_consumer, emit_position, emit_released, emit_removal, emit_seen, emit_settings, knows_releases,
 )
-from headrace.commands.streams.failing cimport expect_failures, reject, rules_of, settle_acknowledged
+from headrace.commands.streams.failing cimport expect_failures, give_up_claimed, reject, rules_of, settle_acknowledged
 from headrace.commands.streams.history cimport expect_ids, expect_slots
 from headrace.core.group cimport FAIL, FATAL, SILENT, Consumer, Group, Verdict, verdict_count
 from headrace.core.node cimport NodeCursor
@@ -307,14 +307,11 @@ cdef Consumer consumer_of(Call call, Group group, int64_t moment):
     return consumer
 
 
-cdef int note_claims(Call call, Group group) except -1:
-    """Have the group looked at in time, where a rule limits how long consumers may have entries."""
-    cdef GroupRules rules
-    if not call.engine.applying:
-        rules = rules_of(call, <bytes>call.argv[1], group.name)
-        if rules is not None:
-            expect_failures(call, rules)
-    return 0
+cdef GroupRules rules_for_claims(Call call, Group group):
+    """The rules by which consumers claim, or None."""
+    if call.engine.ruled and not call.engine.applying:
+        return rules_of(call, <bytes>call.argv[1], group.name)
+    return None
 
 
 @command(
@@ -342,6 +339,7 @@ def xclaim(Call call) -> None:
     cdef uint64_t deliveries
     cdef int64_t claimed = 0
     cdef int64_t removed = 0
+    cdef GroupRules rules = rules_for_claims(call, group)
     cdef NodeCursor node
     cdef uint32_t slot
     cdef size_t mark
@@ -397,6 +395,9 @@ def xclaim(Call call) -> None:
             deliveries = 1
         elif not group.is_stale(slot, min_idle, now):
             continue
+        elif rules is not None and retries < 0 and not just_id and give_up_claimed(
+                call, <bytes>call.argv[1], group, rules, slot):
+            continue
         else:
             deliveries = group.pending.get_deliveries(slot)
         if retries >= 0:
@@ -415,8 +416,8 @@ def xclaim(Call call) -> None:
         emit_claim(call, group, <bytes>call.argv[1], consumer.name, slot, group.last_id)
         claimed += 1
     call.reply.settle_array(mark, claimed)
-    if call.engine.ruled:
-        note_claims(call, group)
+    if rules is not None:
+        expect_failures(call, rules)
     moved = not claimed and not same(former, group.last_id)     # claims tell it themselves
     if moved:
         emit_position(call, group, <bytes>call.argv[1])
@@ -452,6 +453,7 @@ def xautoclaim(Call call) -> None:
     cdef uint64_t deliveries
     cdef list claimed = []
     cdef list gone = []
+    cdef GroupRules rules
     cdef uint32_t slot
     cdef StreamID each
     cdef ID id
@@ -467,6 +469,7 @@ def xautoclaim(Call call) -> None:
             raise CommandError(SYNTAX)
         i += 1
     group = group_of(call)
+    rules = rules_for_claims(call, group)
     expect_slots(call, group.log, group.pending.by_id, start, count)
     consumer = consumer_of(call, group, call.now_ms)
     call.emit_nothing()
@@ -483,6 +486,10 @@ def xautoclaim(Call call) -> None:
             place = group.pending.by_id.seek(id)
             continue
         if group.is_stale(slot, min_idle, call.now_ms):
+            if rules is not None and not just_id and give_up_claimed(
+                    call, <bytes>call.argv[1], group, rules, slot):
+                place = group.pending.by_id.seek(id)
+                continue
             deliveries = group.pending.get_deliveries(slot)
             if not just_id and deliveries < MOST_DELIVERIES:
                 deliveries += 1
@@ -508,8 +515,8 @@ def xautoclaim(Call call) -> None:
         emit_consumer(call, group, <bytes>call.argv[1], consumer)
     if claimed or gone:
         call.changed(len(claimed) + len(gone))
-    if call.engine.ruled:
-        note_claims(call, group)
+    if rules is not None:
+        expect_failures(call, rules)
 
 
 # --- looking ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from headrace.commands.streams.arguments cimport id_text, is_word, reply_entry, reply_fields, strict_id
 from headrace.commands.streams.effects cimport emit_claim, emit_consumer, emit_position, emit_seen
 from headrace.commands.streams.failing cimport (
-    create_missing, expect_failures, give_up_owned, next_due, redeliver, return_due, rules_of, take_due,
+    create_missing, expect_failures, give_up_idle, give_up_owned, next_due, redeliver, return_due, rules_of, take_due,
 )
 from headrace.commands.streams.history cimport expect_range, expect_slots, expect_stale
 from headrace.core.entry_log cimport EntryCursor, open_cursor
@@ -327,6 +327,8 @@ cdef class Reading:
         if history:
             self.claiming = False
         elif self.claiming:
+            if rules is not None:
+                give_up_idle(call, key, group, rules, self.min_idle, most)
             claims = self.find_claimable(group)
         if not history:
             if rules is not None and rules.redelivers and not self.claiming and not self.noack:
