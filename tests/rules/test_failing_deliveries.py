@@ -203,6 +203,20 @@ def test_a_claim_that_says_how_often_an_entry_was_delivered_gets_it(engine: Rule
     assert engine.pending() == {first: (b"b", 0)}
 
 
+def test_what_waited_and_was_claimed_meanwhile_is_delivered_when_it_is_released(engine: RuledEngine) -> None:
+    """The time for which it had waited was still there, and held it back for ever."""
+    engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "10s")
+    (first,) = add(engine, "1")
+    engine.read("a")
+    engine.ask("XNACK", "q", "g", "FAIL", "IDS", 1, first)
+    engine.ask("XCLAIM", "q", "g", "b", 0, first)
+    engine.wait(2000)
+    assert engine.read("c") == []
+    engine.ask("XNACK", "q", "g", "SILENT", "IDS", 1, first)
+    assert engine.read("c") == [first]
+    assert engine.ask("EXISTS", "headrace:{q}:retries") == 0
+
+
 def test_what_is_released_twice_is_delivered_once(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s", "MAXDELIVERIES", 5)
     first, second = add(engine, "1", "2")

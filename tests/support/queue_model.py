@@ -249,6 +249,7 @@ class QueueModel:
         if due or self.rules.buries:
             self.retries[record.id] = due
         else:
+            self.retries.pop(record.id, None)
             record.last_owner = ""  # nobody needed to know when it was released
 
     def _fail(self, group: Group, record: Record, failed_ms: int) -> None:

@@ -205,8 +205,8 @@ cdef int release_record(Call call, bytes key, Group group, GroupRules rules, uin
         rules.done.retried += 1
         heappush(rules.waiting, (due, wrap_id(id)))
     if due or rules.buries:
-        keep_retry(call, rules, id, first, max(last, 0), due, consumer)
-    return 0
+        return keep_retry(call, rules, id, first, max(last, 0), due, consumer)
+    return forget_retry(call, rules, id) if kept is not None else 0     # else an earlier time would hold it back
 
 
 cdef int fail_record(Call call, bytes key, Group group, GroupRules rules, uint32_t slot, int64_t failed_ms) except -1:
