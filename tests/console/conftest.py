@@ -10,7 +10,9 @@ from support.server_process import ServerProcess
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server"), "--appendonly", "no") as started:
+    with ServerProcess(
+        tmp_path_factory.mktemp("server"), "--appendonly", "no", "--enable-debug-command", "local"
+    ) as started:
         yield started
 
 

@@ -41,6 +41,7 @@ PAGES = (
         "#/pipelines",
         "#/server/info",
         "#/server/slow",
+        "#/server/latency",
         "#/server/clients",
         "#/server/settings",
     ),

@@ -10,6 +10,7 @@ import redis
 from headrace.console.api.filters import read_filter
 from headrace.console.errors import Refused
 from headrace.console.texts import command_line
+from headrace.engine.configuration.config import Config
 from support.console_process import ConsoleProcess, User
 from support.patience import await_that
 from support.server_process import ServerProcess
@@ -223,6 +224,13 @@ def test_the_server_is_shown_without_its_secrets(server: ServerProcess, user: Us
     client.config_set("slowlog-log-slower-than", "0")
     assert user.ask("slow_log")["rows"]
     client.config_set("slowlog-log-slower-than", "10000")
+    client.config_set("latency-monitor-threshold", "1")
+    client.execute_command("DEBUG", "SLEEP", "0.02")
+    latency = user.ask("latency")
+    client.config_set("latency-monitor-threshold", "0")
+    slept = next(row for row in latency["commands"] if row["command"] == "debug")
+    assert (slept["calls"], slept["failed"], slept["p99"] >= 20_000, slept["each"] >= 20_000) == (1, 0, True, True)
+    assert any(event["most"] >= 20 for event in latency["events"])
     assert {row["user"] for row in user.ask("clients")["rows"]} == {"default"}
     users = user.ask("users")["rows"]
     assert "someone" in [row["name"] for row in users]
@@ -248,6 +256,8 @@ def test_a_redis_is_shown_with_what_it_has(redis_server: redis.Redis, tmp_path: 
         assert user.ask("entry", stream="s", id="1-1")["places"][0]["state"] == "pending"
         assert user.ask("group", stream="s", group="g")["consumers"][0]["name"] == "c"
         assert user.ask("settings")["rows"][0]["default"] is None
+        assert next(row for row in user.ask("latency")["commands"] if row["command"] == "xadd")["calls"] >= 1
+        assert user.ask("pipelines")["reading"] == []
         assert user.ask("dead")["rows"] == []
         assert user.try_ask("scheduled", stream="s")[0] == 400
         assert user.ask("act", kind="ack", stream="s", group="g", ids=["1-1"])["reply"] == 1
@@ -315,3 +325,12 @@ def test_every_text_is_there_in_both_languages() -> None:
     sources = static.parent.rglob("*.py")
     codes = {code for source in sources for code in re.findall(r'Refused\(\d+, "(\w+)"', source.read_text())}
     assert all(f"error.{code}" in known for code in codes)
+
+
+def test_every_setting_that_changes_something_is_explained_in_both_languages() -> None:
+    text = (Path(__file__).parents[2] / "src/headrace/console/static/settings_texts.js").read_text()
+    explained = set(re.findall(r'^  "([a-z-]+)": \["[^"]+", "[^"]+"\],$', text, re.MULTILINE))
+    other = dict(re.findall(r'"?([a-z_-]+)"?: "([a-z-]+)"[,\n]', text))
+    settings = [setting for setting in Config().settings.values() if not setting.inert]
+    assert [setting.name for setting in settings if other.get(setting.name, setting.name) not in explained] == []
+    assert explained | set(other) <= set(Config().settings), "nothing is explained that there is not"

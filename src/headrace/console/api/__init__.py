@@ -13,7 +13,14 @@ from headrace.console.api.groups import read_group, read_pending
 from headrace.console.api.inside import read_inside, read_node
 from headrace.console.api.overview import read_overview
 from headrace.console.api.pipelines import read_pipelines
-from headrace.console.api.server import read_clients, read_server, read_settings, read_slow_log, read_users
+from headrace.console.api.server import (
+    read_clients,
+    read_latency,
+    read_server,
+    read_settings,
+    read_slow_log,
+    read_users,
+)
 from headrace.console.api.stream import read_stream
 from headrace.console.sessions import Session
 
@@ -35,6 +42,7 @@ READINGS: Final[dict[str, Reading]] = {
     "pipelines": read_pipelines,
     "server": read_server,
     "slow_log": read_slow_log,
+    "latency": read_latency,
     "clients": read_clients,
     "settings": read_settings,
     "users": read_users,

@@ -1,13 +1,18 @@
-"""The server itself: INFO, the slow log, clients, settings, users."""
+"""The server itself: INFO, the slow log, latency, clients, settings, users."""
 
 from typing import Any, Final
 
-from headrace.console.link import info_of
+from headrace.console.link import info_of, refusal_of
 from headrace.console.sessions import Session
 from headrace.engine.configuration.config import Config
 
 _MOST_CLIENTS: Final = 500
 _SLOW: Final = 128
+_MOST_COMMANDS: Final = 300
+_OF_COMMANDS: Final = {
+    "calls": "calls", "total": "usec", "each": "usec_per_call", "failed": "failed_calls", "rejected": "rejected_calls",
+    "p50": "p50", "p99": "p99", "p99_9": "p99.9",
+}  # fmt: skip
 _SECTIONS: Final = ("server", "memory", "persistence", "replication", "keyspace")
 _SHOWN_OF_CLIENTS: Final = ("id", "addr", "name", "user", "db", "age", "idle", "cmd", "flags", "tot-mem")
 
@@ -35,6 +40,46 @@ async def read_slow_log(session: Session, _body: dict[str, Any]) -> dict[str, An
             for line in lines
         ]
     }
+
+
+async def read_latency(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
+    """Read how long commands take, those that took most time first, and what LATENCY has noted."""
+    latest, stats, percentiles, threshold = await session.link.ask_all(
+        [
+            ("LATENCY", "LATEST"),
+            ("INFO", "commandstats"),
+            ("INFO", "latencystats"),
+            ("CONFIG", "GET", "latency-monitor-threshold"),
+        ]
+    )
+    if isinstance(stats, Exception):
+        raise refusal_of(stats)
+    spread = {} if isinstance(percentiles, Exception) else info_of(percentiles)
+    commands = []
+    for field, text in info_of(stats).items():
+        name = field.removeprefix("cmdstat_")
+        figures = _figures(text) | _figures(spread.get(f"latency_percentiles_usec_{name}", ""))
+        commands.append({"command": name, **{short: figures.get(field) for short, field in _OF_COMMANDS.items()}})
+    commands.sort(key=lambda row: -(row["total"] or 0))
+    return {
+        "commands": commands[:_MOST_COMMANDS],
+        "events": [
+            {"event": event[0], "at": event[1], "latest": event[2], "most": event[3]}
+            for event in (latest if isinstance(latest, list) else [])
+        ],
+        "threshold": int(threshold[1]) if isinstance(threshold, list) and threshold else None,
+    }
+
+
+def _figures(text: str) -> dict[str, float]:
+    found = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            continue
+    return found
 
 
 async def read_clients(session: Session, _body: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ export function size(bytes) {
 
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
+  if (ms > 0 && ms < 0.1) return `${Math.max(Math.round(ms * 1000), 1)} µs`;
   if (ms > 0 && ms < 10) return `${ms.toFixed(ms < 1 ? 2 : 1)} ms`;
   if (ms < 1000) return `${Math.max(Math.round(ms), 0)} ms`;
   const seconds = ms / 1000;

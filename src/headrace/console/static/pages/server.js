@@ -1,12 +1,13 @@
-// The server itself: INFO, the slow log, clients, settings with their defaults, users.
+// The server itself: INFO, the slow log, latency, clients, settings with their defaults, users.
 import { ask } from "../api.js";
 import { add, fill, h } from "../dom.js";
 import { duration, number, size, time } from "../format.js";
 import { shownName } from "../names.js";
-import { t } from "../texts.js";
+import { settingMeaning } from "../settings_texts.js";
+import { language, t } from "../texts.js";
 import { act, empty, loading, mayAct, problemBox, searchBox, table } from "../widgets.js";
 
-const TABS = ["info", "slow", "clients", "settings", "users"];
+const TABS = ["info", "slow", "latency", "clients", "settings", "users"];
 
 export async function show(place, [chosen], signal) {
   const tab = TABS.includes(chosen) ? chosen : "info";
@@ -14,7 +15,7 @@ export async function show(place, [chosen], signal) {
   fill(place, h("h1", {}, t("nav.server")), h("nav", { class: "tabs", "aria-label": t("nav.server") },
     ...TABS.map((each) => h("a", { href: `#/server/${each}`, "aria-current": each === tab ? "page" : null }, t(`server.${each}`)))), content);
   fill(content, loading());
-  const draw = { info, slow, clients, settings, users }[tab];
+  const draw = { info, slow, latency, clients, settings, users }[tab];
   try { await draw(); } catch (error) { if (error.name !== "AbortError") fill(content, problemBox(error)); }
 
   async function info() {
@@ -35,6 +36,27 @@ export async function show(place, [chosen], signal) {
     ], told.rows, { label: t("server.slow"), emptyText: t("server.none_slow") }));
   }
 
+  async function latency() {
+    const told = await ask("latency", {}, signal);
+    const us = (value) => (value === null ? "–" : duration(value / 1000));
+    fill(content, h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("server.commands"))), table([
+      { label: t("server.command"), cell: (row) => h("span", { class: "mono" }, shownName(row.command.replace("|", " "), 60)) },
+      { label: t("server.calls"), num: true, cell: (row) => number(row.calls) },
+      { label: t("server.each"), num: true, cell: (row) => us(row.each) },
+      { label: "p50", num: true, narrow: true, cell: (row) => us(row.p50) },
+      { label: "p99", num: true, cell: (row) => us(row.p99) },
+      { label: "p99.9", num: true, narrow: true, cell: (row) => us(row.p99_9) },
+      { label: t("server.total"), num: true, narrow: true, cell: (row) => us(row.total) },
+      { label: t("server.failed"), num: true, narrow: true, cell: (row) => number((row.failed ?? 0) + (row.rejected ?? 0)) },
+    ], told.commands, { label: t("server.commands"), emptyText: t("nothing") })),
+    h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("server.events"))), table([
+      { label: t("server.event"), cell: (row) => h("span", { class: "mono" }, shownName(row.event, 60)) },
+      { label: t("time"), cell: (row) => time(row.at * 1000, { millis: false }) },
+      { label: t("server.latest"), num: true, cell: (row) => duration(row.latest) },
+      { label: t("server.most"), num: true, cell: (row) => duration(row.most) },
+    ], told.events, { label: t("server.events"), emptyText: told.threshold === 0 ? t("server.events_off") : t("server.no_events") })));
+  }
+
   async function clients() {
     const told = await ask("clients", {}, signal);
     fill(content, table([
@@ -52,12 +74,13 @@ export async function show(place, [chosen], signal) {
   async function settings() {
     const told = await ask("settings", {}, signal);
     const list = h("div");
+    const meaning = (row) => [settingMeaning(row.name, language() === "zh-CN"), row.inert ? h("small", { class: "below" }, t("server.inert", { why: row.inert })) : null];
     const draw = (wanted) => fill(list, table([
-      { label: t("server.setting"), cell: (row) => h("span", { class: "mono" }, row.name) },
+      { label: t("server.setting"), cell: (row) => [h("span", { class: "mono value" }, row.name), h("small", { class: "below narrow-only" }, meaning(row))] },
       { label: t("value"), cell: (row) => h("span", { class: row.default !== null && row.default !== row.value ? "value changed" : "value" }, shownName(row.value, 120) || h("span", { class: "quiet" }, t("server.empty"))) },
       { label: t("server.default"), narrow: true, cell: (row) => (row.default === null ? "–" : shownName(row.default, 120) || h("span", { class: "quiet" }, t("server.empty"))) },
-      { label: t("server.note"), narrow: true, cell: (row) => (row.inert ? t("server.inert", { why: row.inert }) : "") },
-    ], told.rows.filter((row) => row.name.includes(wanted)), { label: t("server.settings") }));
+      { label: t("server.meaning"), narrow: true, cell: meaning },
+    ], told.rows.filter((row) => `${row.name} ${settingMeaning(row.name, language() === "zh-CN")}`.toLowerCase().includes(wanted.toLowerCase())), { label: t("server.settings"), emptyText: t("streams.no_match", { search: wanted }) }));
     fill(content, h("div", { class: "tools" }, searchBox("", draw, t("server.search"))), list);
     draw("");
   }
