@@ -5,16 +5,14 @@ The storage layer is above the commands, so they know it by this class only; `en
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.engine.errors import CommandError
 
 NOT_PERSISTENT: Final = b"ERR this engine keeps its data in memory only"
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """How far the loading of the data has got."""
 
     done: int  # bytes

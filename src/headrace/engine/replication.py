@@ -5,8 +5,7 @@ these.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from headrace.engine.errors import CommandError
 
@@ -20,8 +19,7 @@ NO_HISTORY: Final = "0" * 40
 RoleReply: TypeAlias = "list[bytes | int | RoleReply]"
 
 
-@dataclass(frozen=True)
-class FailoverRequest:
+class FailoverRequest(NamedTuple):
     """What FAILOVER asks for."""
 
     target: tuple[str, int] | None = None  # address of a replica; None: the first that has everything

@@ -7,7 +7,6 @@
 The host writes and sends them; the engine knows it as `engine.snapshot_sender`.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ class SnapshotParts(NamedTuple):
 EVERYTHING: Final = SnapshotParts()
 
 
-@dataclass(frozen=True)
-class SnapshotRequest:
+class SnapshotRequest(NamedTuple):
     """What a client has said so far of the snapshot that it will ask for."""
 
     only_snapshot: bool = False  # it is no replica: nothing follows the snapshot

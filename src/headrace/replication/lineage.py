@@ -10,13 +10,12 @@ A circle of replicas is found by names: a server that follows another learns the
 Its own must not be among them.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.engine.effect_log import EffectLog
 
 
-@dataclass(frozen=True)
-class Lineage:
+class Lineage(NamedTuple):
     """What a server has said; nothing where it is no Headrace."""
 
     run_id: str = ""

@@ -12,9 +12,9 @@ then the flags: the later wins. Whatever cannot be read is named in one sentence
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
+from typing import NamedTuple
 
 from headrace.core.errors import HeadraceError
 from headrace.engine.configuration.config import SETTINGS, ChangeRefused, Config, UnknownSetting
@@ -29,8 +29,7 @@ class BadConfiguration(HeadraceError, ValueError):
     """A file, line or flag that cannot be used; the text is one sentence for a person."""
 
 
-@dataclass(frozen=True)
-class Directive:
+class Directive(NamedTuple):
     """A setting's name and the words behind it, and where that stands."""
 
     name: str
@@ -43,8 +42,7 @@ class Directive:
         return " ".join([self.name, *self.words])
 
 
-@dataclass(frozen=True)
-class CommandLine:
+class CommandLine(NamedTuple):
     """What redis-server would make of its arguments."""
 
     file: Path | None

@@ -14,10 +14,9 @@ import signal
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.storage.errors import StorageError
 
@@ -25,8 +24,7 @@ Report = Callable[[int], None]  # takes how many keys are done
 Work = Callable[[Report], None]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a job ended: `error` is a sentence, or empty."""
 
     error: str

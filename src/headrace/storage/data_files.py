@@ -15,10 +15,9 @@ the end of the last file; a reader leaves both as they are. Not thread-safe; not
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.engine.persistence import Progress
 from headrace.formats.aof import AofReader
@@ -51,8 +50,7 @@ class Source(Enum):
     APPEND_FILES = "append-only files"
 
 
-@dataclass(frozen=True)
-class DataFiles:
+class DataFiles(NamedTuple):
     """The files that make the data, in the order in which they are loaded."""
 
     source: Source = Source.NOTHING

@@ -14,7 +14,7 @@ Loading is a generator, so that a server can answer clients between two slices.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.core.errors import ColdReadError
@@ -158,7 +158,7 @@ class _Recovery:
             f"The append-only file {directory.single_append_file} was moved to {directory.append_directory}, "
             "where newer versions have theirs."
         )
-        return replace(found, paths=paths, is_published=True, misplaced=False)
+        return found._replace(paths=paths, is_published=True, misplaced=False)
 
     def _settle_segments(self, found: DataFiles) -> None:
         """See that the segments are there to which the data refers, and remove what nothing refers to."""

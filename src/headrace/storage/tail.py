@@ -26,10 +26,9 @@ leaves both, and the next start cuts again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import gmtime, strftime
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.formats.aof import AofReader, Ending, find_command
 from headrace.formats.aof_seal import SEAL_BYTES, was_synced
@@ -40,8 +39,7 @@ _NAMED: Final = 5  # how many of the commands that are cut off are named
 _SHOWN: Final = 40
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(NamedTuple):
     """What is behind the last command that counts; `cut_at` is the end of that."""
 
     cut_at: int
@@ -127,8 +125,7 @@ def _commands_follow(source: memoryview, start: int, end: int) -> bool:
 # --- cutting ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """What is to be cut from a file, why, and which commands are in it."""
 
     path: Path

@@ -7,8 +7,7 @@ The highest bit of an integer comes first. What lies behind the string is 0, and
 A value that has no place in its width wraps around, is the nearest that has (SAT), or is not written (FAIL).
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.commands.arguments import LONG_MAX, integer_of
 from headrace.commands.declaration.table import FIRST, command
@@ -27,8 +26,7 @@ _WIDEST: Final = {b"i": 64, b"u": 63}
 _WORDS_BEHIND: Final = {b"get": 2, b"set": 3, b"incrby": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     """An integer in a row: where its first bit is, how many it has, and whether the highest is its sign."""
 
     offset: int
@@ -63,8 +61,7 @@ class _Field:
         return (-1 << bits if self.signed else 0), (1 << bits) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
+class _Operation(NamedTuple):
     name: bytes  # get, set or incrby
     field: _Field
     value: int

@@ -7,7 +7,7 @@ GEORADIUS          the same in the older words, around a place; GEORADIUSBYMEMBE
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.commands.arguments import read_float
 from headrace.commands.collections.sorted_sets import CH, NX, XX, add_scored
@@ -135,8 +135,7 @@ def geodist(call: Call) -> None:
 # --- what is searched --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """Which of the commands asks."""
 
     options_at: int

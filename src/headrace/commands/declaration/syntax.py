@@ -9,9 +9,8 @@ between spaces parts whole alternatives, of which `<…>` takes one.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 _WORD: Final = re.compile(r"[\[\]<>]|[^\s\[\]<>]+")
 _TOKEN: Final = re.compile(r"[A-Z][A-Z0-9-]*|[=~*$]")
@@ -31,8 +30,7 @@ _DOUBLES: Final = frozenset({"height", "latitude", "longitude", "radius", "width
 _TIMES: Final = frozenset({"unix-ms", "unix-time-milliseconds", "unix-time-seconds"})
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument, or a group of them; `kind` is one of Redis's types of argument."""
 
     name: str
@@ -78,7 +76,7 @@ def _add_word(sequence: list[Argument], word: str) -> None:
         added = _single(word)
     before = sequence[-1] if sequence else None
     if before is not None and before.kind == "pure-token" and not before.optional and added.kind != "pure-token":
-        sequence[-1] = replace(added, token=before.token)
+        sequence[-1] = added._replace(token=before.token)
     else:
         sequence.append(added)
 
@@ -87,7 +85,7 @@ def _add_optional(sequence: list[Argument], group: tuple[Argument, ...]) -> None
     if group[-1].name == "...":
         _repeat(sequence, group[:-1])
     else:
-        sequence.append(replace(_as_one(group), optional=True))
+        sequence.append(_as_one(group)._replace(optional=True))
 
 
 def _repeat(sequence: list[Argument], group: tuple[Argument, ...]) -> None:
@@ -95,10 +93,10 @@ def _repeat(sequence: list[Argument], group: tuple[Argument, ...]) -> None:
     size = len(group)
     repeated = tuple(sequence[-size:])
     if [argument.name for argument in repeated] != [argument.name for argument in group]:
-        sequence.append(replace(_as_one(group), optional=True, multiple=True))
+        sequence.append(_as_one(group)._replace(optional=True, multiple=True))
         return
     multiple_token = size == 1 and group[0].token is not None
-    sequence[-size:] = [replace(_as_one(repeated), multiple=True, multiple_token=multiple_token)]
+    sequence[-size:] = [_as_one(repeated)._replace(multiple=True, multiple_token=multiple_token)]
 
 
 def _as_one(group: tuple[Argument, ...]) -> Argument:

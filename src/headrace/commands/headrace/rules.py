@@ -4,7 +4,6 @@ A rule is kept as some fields of a hash beside the stream (`engine.rules.rule`),
 engine follows that hash, so that a rule that comes in any other way, by hand or from a master, is as good.
 """
 
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from headrace.commands.declaration.table import command
@@ -136,7 +135,7 @@ def _set(call: Call) -> None:
     held = hash_at(call, target.side_key)
     former = _kept_rule(held, target.group) if held is not None else None
     call.emit_nothing()
-    if former is None or replace(rule, since_ms=former.since_ms) != former:
+    if former is None or rule._replace(since_ms=former.since_ms) != former:
         _keep(call, target, held, kept_fields(rule, target.group))
     call.reply.ok()
 

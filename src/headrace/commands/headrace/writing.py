@@ -12,7 +12,7 @@ LINK: where `rdb-compatibility-version` names one that should be able to, an XAD
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.commands.arguments import LONG_MAX, integer_of, read_limited
 from headrace.commands.declaration.table import SECOND, command
@@ -34,8 +34,7 @@ _MOST_PARTS: Final = 1_000_000
 _NO_ID: Final = b"-"
 
 
-@dataclass(frozen=True)
-class _Linked:
+class _Linked(NamedTuple):
     """What a commit or a LINK appended; no IDs where that was nothing."""
 
     first: bytes = _NO_ID

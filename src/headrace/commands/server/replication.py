@@ -6,7 +6,6 @@ WAIT                                    what followers have; WAITAOF is in `pers
 """
 
 import os
-from dataclasses import replace
 
 from headrace.commands.declaration.table import command
 from headrace.commands.server.admin import read_timeout_ms
@@ -108,15 +107,15 @@ def failover(call: Call) -> None:
     while at < call.argc:
         option = call.argv[at].lower()
         if option == b"timeout" and at + 1 < call.argc and not request.timeout_ms:
-            request = replace(request, timeout_ms=call.integer(at + 1))
+            request = request._replace(timeout_ms=call.integer(at + 1))
             if request.timeout_ms <= 0:
                 raise CommandError(b"ERR FAILOVER timeout must be greater than 0")
             at += 1
         elif option == b"to" and at + 2 < call.argc and request.target is None:
-            request = replace(request, target=(os.fsdecode(call.argv[at + 1]), call.integer(at + 2)))
+            request = request._replace(target=(os.fsdecode(call.argv[at + 1]), call.integer(at + 2)))
             at += 2
         elif option == b"force" and not request.force:
-            request = replace(request, force=True)
+            request = request._replace(force=True)
         elif option == b"abort" and not aborts:
             aborts = True
         else:
@@ -159,9 +158,9 @@ def replconf(call: Call) -> None:
         if option in (b"rdb-only", b"rdb-filter-only"):
             request = call.client.snapshot_request or SnapshotRequest()
             if option == b"rdb-only":
-                request = replace(request, only_snapshot=_read_bit(call, at + 1))
+                request = request._replace(only_snapshot=_read_bit(call, at + 1))
             else:
-                request = replace(request, parts=_read_parts(value))
+                request = request._replace(parts=_read_parts(value))
             call.client.snapshot_request = request
         elif option == b"listening-port":
             call.integer(at + 1)

@@ -10,7 +10,6 @@ A setting that only tunes how Redis itself replicates is inert, as in `inert_set
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.engine.configuration.settings import (
@@ -32,7 +31,6 @@ _ONE_CONNECTION: Final = "a snapshot and what follows it come over one connectio
 _CHECKED_FIRST: Final = "the data of before is replaced when a snapshot has come completely and was checked"
 
 
-@dataclass(frozen=True, kw_only=True)
 class MasterAddress(Words):
     """The host and the port of the server that this one follows; nothing, or `no one`: it follows none."""
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, dataclass_transform
 
 from headrace.core.errors import HeadraceError
 from headrace.engine.pubsub.notifications import read_classes, show_classes
@@ -32,8 +32,15 @@ class SettingRefused(HeadraceError, ValueError):
     """A value that a setting cannot have; the text says why."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting(ABC):
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _Declared:
+    """To type checkers, what is derived is a frozen dataclass. Making 19 real ones would be a tenth of a start."""
+
+    def __init__(self, **properties: Any) -> None:
+        self.__dict__.update(properties)
+
+
+class Setting(_Declared, ABC):
     """What can be set, and by whom."""
 
     name: str
@@ -116,7 +123,6 @@ def _one(words: Sequence[str]) -> str:
     return words[0]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Integer(Setting):
     """A whole number within bounds; with `clamp`, one outside of those two is moved to the nearer."""
 
@@ -135,7 +141,6 @@ class Integer(Setting):
         return read_integer(text)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Memory(Integer):
     """A number of bytes, with or without a unit."""
 
@@ -152,7 +157,6 @@ class Memory(Integer):
         return [f"{self.name} {value}"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class YesNo(Setting):
     """Yes or no."""
 
@@ -169,7 +173,6 @@ class YesNo(Setting):
         return "yes" if value else "no"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Choice(Setting):
     """One of a few words."""
 
@@ -183,7 +186,6 @@ class Choice(Setting):
         return word
 
 
-@dataclass(frozen=True, kw_only=True)
 class Text(Setting):
     """Any text."""
 
@@ -197,7 +199,6 @@ class Text(Setting):
         return [f"{self.name} {quote(self.show(value))}"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class FileName(Text):
     """The name of a file or directory inside the data directory."""
 
@@ -210,7 +211,6 @@ class FileName(Text):
         return name
 
 
-@dataclass(frozen=True, kw_only=True)
 class Directory(Text):
     """A directory that exists."""
 
@@ -227,7 +227,6 @@ class Directory(Text):
         return str(Path(value).absolute())
 
 
-@dataclass(frozen=True, kw_only=True)
 class Secret(Text):
     """A password: its bytes."""
 
@@ -242,7 +241,6 @@ class Secret(Text):
         return os.fsdecode(value)
 
 
-@dataclass(frozen=True, kw_only=True)
 class EventClasses(Text):
     """Classes of keyspace events, by their letters."""
 
@@ -259,7 +257,6 @@ class EventClasses(Text):
         return show_classes(value)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Permissions(Setting):
     """The permissions of a file, in octal; 0 for what the system gives."""
 
@@ -279,7 +276,6 @@ class Permissions(Setting):
         return f"{value:o}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Words(Setting):
     """Several words."""
 
@@ -301,7 +297,6 @@ class Words(Setting):
         return [f"{self.name} {self.show(value) or quote('')}"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SavePoints(Words):
     """Pairs of seconds and changes after which a snapshot is due; lines add up, and an empty one starts anew."""
 
@@ -322,7 +317,6 @@ class SavePoints(Words):
         return tuple(words)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShutdownFlags(Words):
     """What a signal that ends the server asks for, as the words behind SHUTDOWN do."""
 
@@ -338,7 +332,6 @@ class ShutdownFlags(Words):
         return tuple(word for word in known[1:] if word in asked) or ("default",)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Percentiles(Words):
     """Shares of a hundred, as many as one likes."""
 
@@ -365,7 +358,6 @@ def show_share(share: float) -> str:
     return f"{share:.6f}".rstrip("0").rstrip(".")
 
 
-@dataclass(frozen=True, kw_only=True)
 class OomScores(Words):
     """How readily the system ends a master, a replica and a child when it is out of memory."""
 
@@ -389,7 +381,6 @@ class OutputLimit:
         return f"{self.hard} {self.soft} {self.seconds}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class OutputLimits(Words):
     """An output limit for each class of client; a change names the classes that it changes."""
 

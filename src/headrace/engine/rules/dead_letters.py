@@ -9,8 +9,7 @@ consumer is the last one that held the entry, empty where nobody did. An entry m
 such as one that was dead before and was read from there: only the last eight pairs are the letter's.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 STREAM: Final = b"headrace-stream"
 ID: Final = b"headrace-id"
@@ -29,8 +28,7 @@ FATAL: Final = b"fatal"
 _SUFFIX: Final = b":dead"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a dead letter came from, and why it is dead."""
 
     stream: bytes

@@ -10,8 +10,7 @@ not said.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.core.errors import InvalidStreamID
 from headrace.core.stream_id import StreamID
@@ -30,8 +29,7 @@ SINCE: Final = b"since"
 Fields = dict[bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRule:
+class StreamRule(NamedTuple):
     """What a stream keeps. 0: no limit."""
 
     max_length: int = 0
@@ -59,8 +57,7 @@ class StreamRule:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRule:
+class GroupRule(NamedTuple):
     """How a group delivers. 0, or None: nothing is said of it."""
 
     visibility_ms: int = 0

@@ -10,8 +10,7 @@ Loading replaces nothing before the new code has run: a library that is refused 
 of functions are one space, and are found in any case of letters.
 """
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace.engine.call import Call
 from headrace.engine.errors import CommandError
@@ -26,8 +25,7 @@ _BAD_NAME: Final = (
 _NAME_CHARACTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """What FCALL runs."""
 
     name: bytes
@@ -36,8 +34,7 @@ class Function:
     flags: frozenset[bytes]
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(NamedTuple):
     """A library and the functions that it registered, by name."""
 
     name: bytes

@@ -5,9 +5,8 @@ How one runs is told in `headrace.engine.scripting.script_host`.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from hashlib import sha1
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace.engine.call import Call
 from headrace.engine.errors import CommandError
@@ -18,8 +17,7 @@ from headrace.engine.scripting.script_host import ScriptHost
 _PASSING: Final = 500  # scripts of EVAL that are kept
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(NamedTuple):
     """A compiled script; `flags` is None where it does not begin with a line of them."""
 
     sha: bytes
