@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from redis.exceptions import RedisError
+
 from headrace.console.link import info_of, refusal_of
 from headrace.console.sessions import Session
 from headrace.engine.configuration.config import Config
@@ -52,10 +54,10 @@ async def read_latency(session: Session, _body: dict[str, Any]) -> dict[str, Any
             ("CONFIG", "GET", "latency-monitor-threshold"),
         ]
     )
-    if isinstance(stats, Exception):
+    if isinstance(stats, RedisError):
         raise refusal_of(stats)
     spread = {} if isinstance(percentiles, Exception) else info_of(percentiles)
-    commands = []
+    commands: list[dict[str, Any]] = []
     for field, text in info_of(stats).items():
         name = field.removeprefix("cmdstat_")
         figures = _figures(text) | _figures(spread.get(f"latency_percentiles_usec_{name}", ""))
