@@ -7,6 +7,7 @@ import time
 
 import pytest
 import redis
+from rich.cells import cell_len
 
 from headrace.cli.tail.filters import conditions
 from support.cli.process import COMMAND, environment, headrace, output, refusal
@@ -244,3 +245,14 @@ def test_a_pipe_gets_every_entry_at_once_and_may_close(headrace_server: redis.Re
             headrace_server.xadd("devmsg", {"dev": 1, "temp": "56"})
             time.sleep(0.05)
         assert re.search(rb"Traceback|Error", process.stderr.read()) is None
+
+
+def test_wide_characters_keep_columns_straight(headrace_server: redis.Redis) -> None:
+    for number, (name, city) in enumerate([("张三", "北京"), ("hb", "Wien"), ("欧阳娜娜", "上海")], 1):
+        headrace_server.xadd("people", {"name": name, "city": city}, id=f"{number}-0")
+    printed = lines(headrace_server, "people")
+    assert {cell_len(line[: line.index(city)]) for line, city in zip(printed[1:3], ("北京", "Wien"), strict=True)} == {
+        36
+    }
+    drawn = output("inspect", "people", server=headrace_server).splitlines()
+    assert len({cell_len(line[: line.index("value of")]) for line in drawn if "value of" in line}) == 1

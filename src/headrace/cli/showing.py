@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from rich.cells import cell_len
+
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 _ESCAPES: Final = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 _DURATIONS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -24,6 +26,11 @@ def lossless(text: bytes) -> str:
 def raw(text: str) -> bytes:
     """Return the bytes of a string, whether `lossless` or a program made it."""
     return text.encode("utf-8", "surrogateescape")
+
+
+def padded(text: str, width: int) -> str:
+    """Fill a text up to so many columns of a terminal; 漢字 take two each."""
+    return text + " " * max(0, width - cell_len(text))
 
 
 def number(value: int | None) -> str:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from headrace.cli.inspect.sources import FoundStream, OnDisk
 from headrace.cli.inspect.tree import draw_tree
-from headrace.cli.showing import entries, number, plural, shown, size
+from headrace.cli.showing import entries, number, padded, plural, shown, size
 from headrace.cli.times import written
 from headrace.core.stream_id import StreamID
 from headrace.formats.anatomy.node import MASTER, Part
@@ -244,7 +244,7 @@ def part_lines(part: Part, *, everything: bool) -> Iterator[Text]:
             line.append(" " * (_PER_LINE * 3 - len(row.plain)))
             line.append(f" {part.encoding:<7} ", style="bold")
             line.append_text(_bits(part))
-            line.append(f"{_value(part):<{_MOST_VALUE}} ")
+            line.append(padded(_value(part), _MOST_VALUE) + " ")
             line.append(part.meaning, style="dim")
         yield line
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from headrace.cli.rows.csv_rows import csv_line
 from headrace.cli.rows.json_lines import json_line
 from headrace.cli.rows.row import Pairs
-from headrace.cli.showing import lossless, raw, shown
+from headrace.cli.showing import lossless, padded, raw, shown
 from headrace.cli.times import written
 
 Printer: TypeAlias = Callable[[bytes, bytes, Pairs], None]
@@ -60,7 +61,7 @@ class _Table:
     def __init__(self, keys: Sequence[str], *, several: bool) -> None:
         self._console = Console(highlight=False)
         self._titles = [*(["stream"] if several else []), "time", "id"]
-        self._front = [max(map(len, ("stream", *keys))), 0, 0][-len(self._titles) :]  # widths before the fields
+        self._front = [max(map(cell_len, ("stream", *keys))), 0, 0][-len(self._titles) :]  # widths before the fields
         self._names: list[str] | None = None
         self._widths: list[int] = []
 
@@ -68,14 +69,16 @@ class _Table:
         """Print an entry."""
         front = [shown(key), written(int(id.split(b"-")[0])), id.decode()][-len(self._titles) :]
         names, texts = [shown(name) for name, _ in pairs], [shown(value, 200) for _, value in pairs]
-        self._front = [max(pair) for pair in zip(self._front, map(len, front), strict=True)]
+        self._front = [max(pair) for pair in zip(self._front, map(cell_len, front), strict=True)]
         if names != self._names:
             self._names = names
-            self._widths = [min(_MOST_WIDE, max(map(len, each))) for each in zip(names, texts, strict=True)]
+            self._widths = [min(_MOST_WIDE, max(map(cell_len, each))) for each in zip(names, texts, strict=True)]
             self._console.print(
                 Text(_line(self._titles, self._front, names, self._widths), style="bold"), soft_wrap=True
             )
-        self._widths = [min(_MOST_WIDE, max(width, len(text))) for width, text in zip(self._widths, texts, strict=True)]
+        self._widths = [
+            min(_MOST_WIDE, max(width, cell_len(text))) for width, text in zip(self._widths, texts, strict=True)
+        ]
         line = Text(_line(front, self._front, texts, self._widths))
         start = sum(self._front[:-1]) + 2 * (len(front) - 1)
         line.stylize("dim", 0, start)
@@ -84,8 +87,8 @@ class _Table:
 
 
 def _line(front: Sequence[str], front_widths: Sequence[int], cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = zip((*front, *cells), (*front_widths, *widths), strict=True)
-    return "  ".join(f"{cell:<{width}}" for cell, width in padded).rstrip()
+    columns = zip((*front, *cells), (*front_widths, *widths), strict=True)
+    return "  ".join(padded(cell, width) for cell, width in columns).rstrip()
 
 
 class _Csv:
