@@ -7,10 +7,11 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from headrace import core
 from headrace.core.memory import fail_after, fail_never
 from headrace.core.rax_map import RaxMap
 from support.campaign import LONG
@@ -222,3 +223,16 @@ def test_an_iterator_short_of_memory_raises_and_works_again_after_a_seek() -> No
         finally:
             fail_never()
     assert refused >= 2
+
+
+@given(keys=st.sets(KEYS, max_size=25), start=KEYS, end=KEYS | st.none())
+def test_ranges_and_prefixes_give_what_a_sorted_list_gives(keys: set[bytes], start: bytes, end: bytes | None) -> None:
+    tree = core.RaxMap()
+    for key in keys:
+        tree[key] = len(key)
+    ordered = [(key, len(key)) for key in sorted(keys)]
+    assert list(tree.range(start, end)) == [
+        pair for pair in ordered if start <= pair[0] and (end is None or pair[0] < end)
+    ]
+    assert list(tree.prefix(start)) == [pair for pair in ordered if pair[0].startswith(start)]
+    assert list(tree.range()) == list(tree.prefix(b"")) == ordered

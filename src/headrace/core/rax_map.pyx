@@ -153,6 +153,22 @@ cdef class RaxMap:
         while (pair := walk.next()) is not None:
             yield pair
 
+    def range(self, bytes start not None=b"", bytes end=None):
+        """Iterate over keys and values from `start` on, up to before `end`; the map may change meanwhile."""
+        cdef RaxMapIterator walk = self.iterator()
+        cdef tuple pair
+        walk.seek(">=", start)
+        while (pair := walk.next()) is not None and (end is None or <bytes> pair[0] < end):
+            yield pair
+
+    def prefix(self, bytes start not None):
+        """Iterate over the keys that begin so, and their values; the map may change meanwhile."""
+        cdef RaxMapIterator walk = self.iterator()
+        cdef tuple pair
+        walk.seek(">=", start)
+        while (pair := walk.next()) is not None and (<bytes> pair[0]).startswith(start):
+            yield pair
+
     def iterator(self) -> RaxMapIterator:
         """A walker that can be placed anywhere and step both ways."""
         return RaxMapIterator(self)
