@@ -133,9 +133,10 @@ bench: setup  ## everything in figures, beside redis-server and fakeredis: write
 bench-quick: setup  ## one line a workload, in two minutes; fails where a ratio to redis-server is below its floor
 	$(BIN)/python -m bench quick
 
-docs: setup  ## docs/commands.md and docs/compatibility.md, from the table of commands
+docs: setup  ## docs/commands.md and docs/compatibility.md, from the table of commands; the blocks of translated pages
 	$(BIN)/python -m headrace.commands.documentation.reference > docs/commands.md
 	$(BIN)/python -m headrace.commands.documentation.compatibility > docs/compatibility.md
+	$(BIN)/python tools/copy_blocks.py
 
 demo: setup  ## devices, a server, workers and Spark, with two kills on the way: about two minutes
 	$(BIN)/headrace demo

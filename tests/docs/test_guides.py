@@ -12,7 +12,7 @@ from support.spark.queries import ATTEMPTS, is_sparks_own
 
 
 @pytest.mark.timeout(3600)  # which only a fault reaches, also where Spark runs on a busy machine
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_every_block_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -46,7 +46,7 @@ def test_no_page_is_skipped_because_of_a_test_that_only_reads_it() -> None:
         assert not (why_not_run(page) or "").startswith("tests/docs/"), page.name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_links_to_files_of_ours_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)|<img[^>]* src=\"([^\"]+)\"", page.read_text()):
         name = target[0] or target[1]

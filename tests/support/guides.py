@@ -1,4 +1,4 @@
-"""The code blocks of README.md and docs/: found, run, and compared with what the page shows.
+"""The code blocks of the READMEs and docs/: found, run, and compared with what the page shows.
 
     ```python       doctests; all of a page share their names, in its order
     ```console      `$ command` is run by bash, `127.0.0.1:7777> COMMAND` by redis-cli; what follows must be printed
@@ -40,7 +40,11 @@ from support.spark import host as spark_host
 from support.spark.host import SparkHost
 
 PROJECT = Path(__file__).parents[2]
-PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PAGES = [
+    *(PROJECT / "README.md", PROJECT / "README.zh-CN.md"),
+    *sorted((PROJECT / "docs").glob("*.md")),
+    *sorted((PROJECT / "docs" / "zh").glob("*.md")),
+]
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
