@@ -43,7 +43,7 @@ class SetServer:
     def set_clock(self, now_ms: int) -> None:
         """Let it be this time from now on."""
         self.now_ms = now_ms
-        self.engine.clock = self.engine.steady_clock = lambda: now_ms
+        self.engine.clocks.unix_source = self.engine.clocks.steady_source = lambda: now_ms
 
     def run(self, *words: str | bytes | int) -> bytes:
         """Run a command and return its reply, raw."""

@@ -68,7 +68,7 @@ def repeated(effects: list[tuple[int, list[bytes]]]) -> Session:
     """Repeat effects in an engine of its own."""
     session = Session()
     session.wait_ms(123_456)
-    applier = Applier(session.engine, session.engine.unix_ms())
+    applier = Applier(session.engine, session.engine.clocks.unix_ms())
     for number, argv in effects:
         assert applier.run([b"SELECT", b"%d" % number]) is None
         assert applier.run(argv) is None, argv[:3]

@@ -168,7 +168,7 @@ def test_repeating_effects_ends_with_the_same_bytes_whatever_the_limit_is() -> N
     engine, other = InProcess(), InProcess()
     other.run("CONFIG", "SET", "hll-sparse-max-bytes", 20)
     choices = random.Random(3)
-    applier = Applier(other.engine, engine.engine.now_ms)
+    applier = Applier(other.engine, engine.engine.clocks.now_ms)
     for _ in range(300):
         engine.run("CONFIG", "SET", "hll-sparse-max-bytes", choices.choice((40, 300, 3000)))
         key = choices.choice(KEYS)

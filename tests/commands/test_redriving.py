@@ -242,7 +242,7 @@ def test_a_hash_that_somebody_wrote_moves_nothing(server: Server) -> None:
     for state in (["rate", "x"], ["rate", "0"], ["rate", "5", "next", "y"], ["rate", "5", "left", "-1"]):
         server.run("DEL", "headrace:{q:dead}:redrive")
         server.run("HSET", "headrace:{q:dead}:redrive", *state)
-        server.at(server.engine.now_ms - NOON + 5000)
+        server.at(server.engine.clocks.now_ms - NOON + 5000)
         assert server.dead() == texts(1)
     server.run("DEL", "headrace:{q:dead}:redrive")
     server.run("HSET", "headrace:{q:dead}:redrive", "rate", "5")

@@ -104,7 +104,7 @@ def test_what_stays_is_found_while_elements_come_and_go_and_after_a_restart(scan
         history += engine.take_effects()
         if chance.random() < 0.03:
             engine = InProcess()
-            applier = Applier(engine.engine, engine.engine.unix_ms())
+            applier = Applier(engine.engine, engine.engine.clocks.unix_ms())
             for _, argv in history:
                 applier.run(argv)
             applier.end()

@@ -63,8 +63,8 @@ class Schedules(RuleBasedStateMachine):
 
     def set_clocks(self) -> None:
         steady, unix = self.steady, self.unix
-        self.server.engine.steady_clock = lambda: steady
-        self.server.engine.clock = lambda: unix
+        self.server.engine.clocks.steady_source = lambda: steady
+        self.server.engine.clocks.unix_source = lambda: unix
 
     def run_due(self) -> None:
         self.set_clocks()

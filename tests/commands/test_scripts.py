@@ -168,7 +168,7 @@ def test_effects_of_random_scripts_replayed_elsewhere_end_with_the_same_data(see
         number = chance.randrange(1, 10)
         script = " ".join(chance.choices(WRITES, k=chance.randrange(1, 8))).replace("N", str(number))
         engine.run("EVAL", script, 0)
-    applier = Applier(other.engine, other.engine.unix_ms())
+    applier = Applier(other.engine, other.engine.clocks.unix_ms())
     for number, argv in engine.take_effects():
         applier.run([b"SELECT", b"%d" % number])
         assert applier.run(argv) is None, argv

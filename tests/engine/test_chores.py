@@ -120,8 +120,8 @@ def test_a_key_expires_when_the_machines_clock_is_set_ahead(engine: InProcess) -
 def test_a_clock_that_goes_a_little_faster_makes_no_key_late(engine: InProcess) -> None:
     engine.run("SET", "key", "v", "PX", 100_000)
     for passed in range(0, 100_000, 1000):
-        engine.engine.clock = lambda passed=passed: NOON + passed + passed // 100
-        engine.engine.steady_clock = lambda passed=passed: NOON + passed
+        engine.engine.clocks.unix_source = lambda passed=passed: NOON + passed + passed // 100
+        engine.engine.clocks.steady_source = lambda passed=passed: NOON + passed
         engine.engine.tick()
         assert keys(engine) == (passed + passed // 100 <= 100_000)
 

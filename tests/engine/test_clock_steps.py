@@ -21,9 +21,9 @@ class SetClock(InProcess):
     def __init__(self) -> None:
         super().__init__()
         self.unix_now = NOON
-        self.steady_now = self.engine.steady_started_ms
-        self.engine.clock = lambda: self.unix_now
-        self.engine.steady_clock = lambda: self.steady_now
+        self.steady_now = self.engine.clocks.steady_started_ms
+        self.engine.clocks.unix_source = lambda: self.unix_now
+        self.engine.clocks.steady_source = lambda: self.steady_now
         self.engine.tick()
 
     def pass_time(self, milliseconds: int) -> None:

@@ -89,7 +89,7 @@ def test_what_is_applied_reads_no_clock() -> None:
         clock[0] += 1000
         return clock[0]
 
-    engine.engine.clock = read_clock
+    engine.engine.clocks.unix_source = read_clock
     applier = Applier(engine.engine, 77)
     before = clock[0]
     for line in ("XGROUP CREATE s g 0 MKSTREAM", "XGROUP CREATECONSUMER s g alice", "SET k v PXAT 1", "EXPIRE k 10"):

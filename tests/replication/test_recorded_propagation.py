@@ -81,7 +81,7 @@ def run(master: InProcess, words: list[str]) -> None:
 
 def assert_leads_to_the_same_data(master: InProcess, effects: bytes, seed: str) -> None:
     follower = make_engine(Config())
-    applier = Applier(follower, master.engine.unix_ms())
+    applier = Applier(follower, master.engine.clocks.unix_ms())
     reader = AofReader(effects)
     while reader.ending is None:
         applier.run_many(reader, 1000)

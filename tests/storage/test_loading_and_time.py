@@ -14,7 +14,7 @@ def test_a_key_whose_time_has_come_is_there_for_what_follows_in_the_files() -> N
     engine = InProcess()
     engine.set_clock(NOON)
     engine.engine.begin_loading()
-    applier = Applier(engine.engine, engine.engine.unix_ms())
+    applier = Applier(engine.engine, engine.engine.clocks.unix_ms())
     engine.engine.keyspace.load(0, b"kept", b"v", NOON - 1000, None)
     engine.engine.keyspace.load(0, b"expired", b"v", NOON - 1000, None)
     engine.engine.tick()
@@ -45,7 +45,7 @@ def test_commands_run_up_to_a_number_an_error_or_the_end() -> None:
     commands = [[b"SET", b"k", b"%d" % number] for number in range(10)]
     commands[6] = [b"LPUSH", b"k", b"v"]
     reader = AofReader(b"".join(map(encode, commands)))
-    applier = Applier(engine.engine, engine.engine.unix_ms())
+    applier = Applier(engine.engine, engine.engine.clocks.unix_ms())
     assert (applier.run_many(reader, 4), applier.error) == (4, None)
     assert applier.run_many(reader, 100) == 3
     assert applier.refused == commands[6]

@@ -112,7 +112,7 @@ def test_what_redis_7_0_takes_is_repeated() -> None:
     """XSETID below an ID that was deleted, and what followed it; we refuse it to clients, as later versions do."""
     session = Session()
     lines = ("XADD s 1-0 f v", "XADD s 5-0 f v", "XDEL s 5-0", "XSETID s 2-0", "XADD s 3-0 f v")
-    applier = Applier(session.machine.engine, session.machine.engine.unix_ms())
+    applier = Applier(session.machine.engine, session.machine.engine.clocks.unix_ms())
     assert [applier.run(line.encode().split()) for line in lines] == [None] * len(lines)
     applier.end()
     assert session.ask("XRANGE s - +").count(b"-0\r\n") == 2
@@ -285,7 +285,7 @@ def test_what_redis_has_ever_written_is_repeated(line: str) -> None:
 
 def test_every_command_of_the_table_is_an_effect_or_is_refused() -> None:
     """No command may be run by a file only because nobody thought of it: it writes, or is one of a short list."""
-    applier = Applier(Session().machine.engine, Session().machine.engine.unix_ms())
+    applier = Applier(Session().machine.engine, Session().machine.engine.clocks.unix_ms())
     for found in TABLE.values():
         for command in found.subcommands.values() or (found,):
             if command.flags & Flag.WRITE or command.name in BESIDE_WRITES:

@@ -19,7 +19,7 @@ class SteppedEngine:
 
     def __call__(self, config: Config) -> Engine:
         engine = make_engine(config)
-        engine.clock = self._unix_ms
+        engine.clocks.unix_source = self._unix_ms
         return engine
 
     def _unix_ms(self) -> int:

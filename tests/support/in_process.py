@@ -53,11 +53,11 @@ class InProcess(InProcessClient):
 
     def set_clock(self, now_ms: int) -> None:
         """Let it be this time from now on, by both clocks, without anything noticing yet."""
-        self.engine.clock = self.engine.steady_clock = lambda: now_ms
+        self.engine.clocks.unix_source = self.engine.clocks.steady_source = lambda: now_ms
 
     def set_unix_time(self, now_ms: int) -> None:
         """Let somebody set the machine's clock: no time passes."""
-        self.engine.clock = lambda: now_ms
+        self.engine.clocks.unix_source = lambda: now_ms
 
     def take_effects(self) -> list[Effect]:
         """Return the effects since the last time, each with the number of its database."""

@@ -106,7 +106,7 @@ cdef class Appender:
         cdef Client client = self.client
         cdef uint64_t before = self.command.nanoseconds
         cdef list argv = [b"XADD", key, b"*"]       # what the slow log shows; the rows are not words
-        engine.read_clocks()
+        engine.clocks.read()
         if engine.attended and engine.monitors.clients:
             return None
         if engine.paused_until and must_wait(engine, client, self.counted, argv):

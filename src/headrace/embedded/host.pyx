@@ -172,7 +172,7 @@ cdef class Host:
         try:
             if disk:
                 self.journal.completed()
-            if self.alarm_ms and self.engine.steady_ms() > self.alarm_ms:
+            if self.alarm_ms and self.engine.clocks.steady_ms() > self.alarm_ms:
                 self.alarm_ms = 0
                 run_due(self.engine)
             if tick:

@@ -31,7 +31,7 @@ cdef class LocalConnection(Wire):
         self.host = host
         self.inbox = []
         if not takes_bytes:             # the engine need not know it, so that it can be made while the lock is held
-            client = Client(0, host.engine.databases[0], None, host.engine.steady_ms())
+            client = Client(0, host.engine.databases[0], None, host.engine.clocks.steady_ms())
             client.user = host.engine.users.default
             client.authenticated = True
             client.reply.protocol = 3

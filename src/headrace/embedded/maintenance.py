@@ -82,7 +82,7 @@ class Maintenance:
         patience = (next_tick - time.monotonic()) * 1000
         alarm_ms = self._host.alarm_ms
         if alarm_ms:
-            patience = min(patience, alarm_ms + 1 - self._host.engine.steady_ms())
+            patience = min(patience, alarm_ms + 1 - self._host.engine.clocks.steady_ms())
         return max(patience, 0)
 
     def _check_memory(self, now: float) -> None:

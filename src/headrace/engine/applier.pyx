@@ -63,7 +63,7 @@ cdef class Applier:
 
     cdef int begin(self) except -1:
         self.engine.applying = True
-        self.engine.now_ms = self.now_ms
+        self.engine.clocks.now_ms = self.now_ms
         self.engine.effects.pause()
         return 0
 

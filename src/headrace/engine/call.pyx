@@ -110,7 +110,7 @@ cdef class Call:
 
     cpdef int block(self, list keys, bytes kind, int64_t timeout_ms, bint without_key, list argv) except -1:
         """Answer later: run `argv` again when a key is ready, or answer nothing after the timeout (0: never)."""
-        cdef int64_t deadline = self.engine.steady_now_ms + timeout_ms if timeout_ms else 0
+        cdef int64_t deadline = self.engine.clocks.steady_now_ms + timeout_ms if timeout_ms else 0
         if self.client.retrying:
             deadline = self.client.wait.deadline
         self.engine.waiting.enter(self.client, Wait(self.db, argv, keys, kind, without_key, deadline))

@@ -8,8 +8,8 @@ Nothing looks at what is not due: to have a million keys that expire tomorrow, o
 a tick nothing. A chore does so much at once as no client minds waiting for, and has its next turn not before
 `PAUSE_MS` are over; a key that expires earlier is found when it is asked for.
 
-All times here are of the steady clock (`engine.steady_ms`), which cannot be set. What is due in Unix time is planned
-with the difference of both clocks, and planned again when that has grown.
+All times here are of the steady clock (`engine.clocks.steady_ms`), which cannot be set. What is due in Unix time is
+planned with the difference of both clocks, and planned again when that has grown.
 
 The host is told through `set_alarm` when something is due, and calls `blocking.waking.run_due` then.
 """

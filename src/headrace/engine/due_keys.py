@@ -134,7 +134,7 @@ class DueKeys:
             self._chore.expect(due)
 
     def _now(self) -> int:
-        return self._engine.now_ms if self._in_unix_time else self._engine.steady_now_ms
+        return self._engine.clocks.now_ms if self._in_unix_time else self._engine.clocks.steady_now_ms
 
     # --- turns -------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class DueKeys:
         engine, now_ms = self._engine, self._now()
         if engine.is_replica:
             return None  # promotion wakes it
-        if engine.loading or engine.write_refusal is not None or engine.steady_now_ms < engine.paused_until:
+        if engine.loading or engine.write_refusal is not None or engine.clocks.steady_now_ms < engine.paused_until:
             return now_ms + PAUSE_MS
         while (due := self._first_due()) is not None and due <= now_ms:
             _, number, key = heappop(self._heap)

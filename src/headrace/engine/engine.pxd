@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.core.entry_log cimport NodeLimits
 from headrace.engine.client cimport Client
+from headrace.engine.clocks cimport Clocks
 from headrace.engine.command cimport Command
 from headrace.engine.command_names cimport CommandNames
 from headrace.engine.effect_log cimport EffectLog
@@ -28,13 +29,7 @@ cdef class Engine:
     cdef readonly object chores         # what is done by time
     cdef object staging_expiry          # one of them: what was staged too long ago is forgotten
     cdef readonly object waiting        # WaitingRoom
-    cdef public object clock            # None: the machine's; else a function that gives Unix ms
-    cdef public object steady_clock     # None: the machine's; else a function that gives ms and never goes back
-    cdef uint64_t clock_ns              # monotonic: when the last command ended, or the turn began
-    cdef int64_t wall_offset_ns         # what makes that Unix time
-    cdef readonly int64_t now_ms        # when the outermost command began, as Unix ms
-    cdef readonly int64_t steady_now_ms     # the same by the steady clock
-    cdef int64_t wall_lead_ms           # how much more the first showed than the second at the last tick
+    cdef readonly Clocks clocks         # the time
     cdef public int64_t dirty           # changes since the last snapshot
     cdef public object failure_hook     # takes (name of the command, exception): an error of ours in a handler
     cdef public object warning_hook     # takes a sentence for the operator: something that is due cannot be done
@@ -67,8 +62,6 @@ cdef class Engine:
     cdef readonly dict pauses           # what commands are held back for (engine.blocking.pausing)
     cdef public int64_t paused_until    # ms of the steady clock: when the first of them ends; 0: there is none
     cdef readonly dict postponed        # clients whose request CLIENT PAUSE holds back, in the order they came
-    cdef readonly int64_t started_ms    # Unix ms
-    cdef readonly int64_t steady_started_ms
     cdef readonly object latency        # LatencyMonitor
     cdef public object snapshot_sender  # what sends clients a snapshot over their connection; None: nothing can
     cdef public object replication      # masters and followers
@@ -93,7 +86,4 @@ cdef class Engine:
     cdef int deliver_pushes(self) except -1
     cpdef int note_unflushed(self, Client client) except -1
     cpdef int flush_clients(self) except -1
-    cdef void read_clocks(self) noexcept
     cdef int look_for_clock_step(self) except -1
-    cpdef int64_t unix_ms(self)
-    cpdef int64_t steady_ms(self)

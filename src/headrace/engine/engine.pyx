@@ -5,9 +5,7 @@
        run ── handler(Call) ─► reply, changes, effects, keys that became ready
        then ── effects go to the sink, in order; waiting clients are served; replies are flushed by the host
 
-A command sees one moment: `now_ms` is read when the outermost command begins, and commands inside EXEC share it.
-There are two clocks. Unix time may be set, and stands in the data: IDs, delivery times, when a key expires. Whatever
-waits or lasts is measured by the steady clock, which nobody can set: deadlines, pauses, ages, rates.
+A command sees one moment, that of `clocks`.
 
 The effects of a command are what must be repeated to get the same data: the command itself where it is deterministic,
 else what its handler emitted instead. They are handed over once, after the command, wrapped in MULTI … EXEC where
@@ -19,9 +17,10 @@ One thread owns an engine. A handler that raises CommandError has changed nothin
 cimport cython
 from cpython.list cimport PyList_GET_SIZE
 
-from headrace.core.clock cimport monotonic_ns, wall_ms
+from headrace.core.clock cimport monotonic_ns
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
+from headrace.engine.clocks cimport Clocks, begin_next
 from headrace.engine.command cimport (
     FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, WRITE, count_call,
 )
@@ -31,7 +30,6 @@ from headrace.engine.blocking.waking cimport run_due, serve_waiting
 
 import traceback
 from secrets import token_hex
-from time import time_ns
 
 from headrace.core.cold import ColdMiss
 from headrace.core.errors import ColdReadError
@@ -54,10 +52,6 @@ from headrace.engine.blocking.waiting import WaitingRoom
 from headrace.engine.write_refusals import WriteRefusals
 
 
-cdef enum:
-    CLOCK_STEP_MS = 50          # from one tick to the next; what corrects a clock slowly does less than that
-
-
 cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command takes
 
 
@@ -67,6 +61,7 @@ cdef class Engine:
 
     def __init__(self, config, table: dict):
         self.config = config
+        self.clocks = Clocks()
         self.commands = CommandNames(table)
         self.chores = Chores()
         self.node_limits = NodeLimits(config["stream-node-max-bytes"], config["stream-node-max-entries"])
@@ -102,11 +97,8 @@ cdef class Engine:
         self.postponed = {}
         self.history = History(self)
         self.pauses = {}
-        self.now_ms = self.started_ms = self.unix_ms()
-        self.steady_now_ms = self.steady_started_ms = self.steady_ms()
-        self.wall_lead_ms = self.now_ms - self.steady_now_ms
-        self.chores.set_lead(self.wall_lead_ms, self.steady_now_ms)
-        self.keyspace.second = self.steady_now_ms // 1000
+        self.chores.set_lead(self.clocks.lead_ms, self.clocks.steady_now_ms)
+        self.keyspace.second = self.clocks.steady_now_ms // 1000
         config.watch("rdb-compatibility-version", self.effects.speak_to)
         self.effects.speak_to(config["rdb-compatibility-version"])
         config.watch("stream-node-max-bytes", self.limits_changed)
@@ -145,29 +137,6 @@ cdef class Engine:
         self.latency.threshold_ms = self.config["latency-monitor-threshold"]
         self.spike_ns = min(self.latency.threshold_ms * 1000000, NEVER) or NEVER
 
-    cdef void read_clocks(self) noexcept:
-        """Begin to measure time: what runs next runs now.
-
-        After that each command reads one clock, at its end, which is the beginning of the next. Three readings a
-        command were 16 % of an XADD.
-        """
-        cdef int64_t now_ms = self.unix_ms()
-        self.clock_ns = monotonic_ns()
-        self.wall_offset_ns = now_ms * 1000000 + 500000 - <int64_t>self.clock_ns
-        self.now_ms = now_ms
-        self.steady_now_ms = self.clock_ns // 1000000 if self.steady_clock is None else self.steady_clock()
-
-    def unix_us(self) -> int:
-        """Return the time in microseconds, as the lines of MONITOR have it."""
-        return time_ns() // 1000 if self.clock is None else self.clock() * 1000
-
-    cpdef int64_t unix_ms(self):
-        return wall_ms() if self.clock is None else self.clock()
-
-    cpdef int64_t steady_ms(self):
-        """Read the clock that nobody can set."""
-        return monotonic_ns() // 1000000 if self.steady_clock is None else self.steady_clock()
-
     # --- loading -----------------------------------------------------------------------------------------------
 
     def begin_loading(self) -> None:
@@ -179,7 +148,7 @@ cdef class Engine:
         self.keyspace.close_places()
         self.loading = False
         self.dirty = 0
-        self.read_clocks()
+        self.clocks.read()
         if not self.is_replica:
             self.rules.wake()
 
@@ -198,7 +167,7 @@ cdef class Engine:
     def connect(self, channel) -> Client:
         """Welcome a client; the channel is the host's side of it."""
         self.next_client_id += 1
-        client = Client(self.next_client_id, self.databases[0], channel, self.steady_ms())
+        client = Client(self.next_client_id, self.databases[0], channel, self.clocks.steady_ms())
         self.users.welcome(client)
         self.clients[client.id] = client
         self.stats.connections += 1
@@ -243,11 +212,11 @@ cdef class Engine:
 
     cpdef int execute(self, Client client, list argv) except -1:
         """Run one request of a client that is not blocked, and serve the clients that waited for what it did."""
-        self.read_clocks()
+        self.clocks.read()
         return self.execute_next(client, argv)
 
     cdef int execute_next(self, Client client, list argv) except -1:
-        """The same for a request that follows another, or `read_clocks`, at once."""
+        """The same for a request that follows another, or `Clocks.read`, at once."""
         if client.reply_mode != REPLY_ON:
             self.execute_muted(client, argv)
         else:
@@ -284,11 +253,8 @@ cdef class Engine:
         cdef Command command = find_command(self, client, argv)
         if command is None:
             return 0
-        if self.clock is None:
-            self.now_ms = (<int64_t>self.clock_ns + self.wall_offset_ns) // 1000000
-        if self.steady_clock is None:
-            self.steady_now_ms = self.clock_ns // 1000000
-        client.active_ms = self.steady_now_ms
+        begin_next(self.clocks)
+        client.active_ms = self.clocks.steady_now_ms
         if self.paused_until and must_wait(self, client, command, argv):
             client.postponed = argv
             self.postponed[client] = None
@@ -328,10 +294,6 @@ cdef class Engine:
         client.postponed = argv
         self.unflushed = [other for other in self.unflushed if other is not client]
 
-    def resume_at(self, now_ms: int) -> None:
-        """Let it be the moment again at which a command began that had paused."""
-        self.now_ms = now_ms
-
     def end_pause(self, client: Client, written: int) -> None:
         """Do what follows a command that had paused: other clients may work again."""
         self.busy = None
@@ -347,7 +309,7 @@ cdef class Engine:
     cdef int run(self, Client client, Command command, list argv) except -1:
         """Run a command: its handler, its effects, its statistics."""
         cdef Call call = Call.__new__(Call)
-        cdef uint64_t began = self.clock_ns
+        cdef uint64_t began = self.clocks.last_ns
         cdef uint64_t took
         cdef uint64_t errors = client.reply.errors
         cdef size_t written = client.reply.written()
@@ -361,7 +323,7 @@ cdef class Engine:
         call.reply = client.reply
         call.argv = argv
         call.argc = PyList_GET_SIZE(argv)
-        call.now_ms = self.now_ms
+        call.now_ms = self.clocks.now_ms
         begin_command(self.keyspace, client, command)
         if self.attended:
             self.attend_before(client, command, argv)
@@ -412,18 +374,18 @@ cdef class Engine:
             if client.wait is not None:         # it is counted when its wait is over
                 client.blocked_ns = monotonic_ns() - began + (client.blocked_ns if wait is not None else 0)
             return 0
-        self.clock_ns = monotonic_ns()
-        took = self.clock_ns - began
+        self.clocks.last_ns = monotonic_ns()
+        took = self.clocks.last_ns - began
         count_call(command, took if wait is None else took + client.blocked_ns)
         if client.reply.errors != errors:
             command.failed += 1
         self.stats.commands += 1
         client.commands_run += 1
         if took >= self.stats.slow_ns and not command.flags & SKIP_SLOWLOG:
-            self.stats.log_slow(client, argv, took, self.now_ms)
+            self.stats.log_slow(client, argv, took, self.clocks.now_ms)
         if took >= self.spike_ns:
             kind = b"fast-command" if command.flags & FAST else b"command"
-            self.latency.add(kind, took // 1000000, self.now_ms // 1000)
+            self.latency.add(kind, took // 1000000, self.clocks.now_ms // 1000)
         return 0
 
     cdef int attend_before(self, Client client, Command command, list argv) except -1:
@@ -487,7 +449,7 @@ cdef class Engine:
         call.db = db
         call.reply = self.actor.reply
         call.argv = []
-        call.now_ms = self.now_ms
+        call.now_ms = self.clocks.now_ms
         self.keyspace.leave_access = True
         self.keyspace.writing = True
         self.keyspace.minds_misses = False
@@ -507,7 +469,7 @@ cdef class Engine:
 
     cdef bint is_paused(self) noexcept:
         """Whether CLIENT PAUSE wants the data to stay as it is; one whose time is up may still have to be ended."""
-        return self.paused_until != 0 and self.steady_now_ms < self.paused_until
+        return self.paused_until != 0 and self.clocks.steady_now_ms < self.paused_until
 
     # --- time --------------------------------------------------------------------------------------------------
 
@@ -515,9 +477,9 @@ cdef class Engine:
         """Look at the clocks some ten times a second, and do what is due."""
         if self.busy is not None:
             return                      # nothing changes below a command that is not over
-        self.read_clocks()
-        self.keyspace.second = self.steady_now_ms // 1000
-        self.stats.sample_rates(self.steady_now_ms)
+        self.clocks.read()
+        self.keyspace.second = self.clocks.steady_now_ms // 1000
+        self.stats.sample_rates(self.clocks.steady_now_ms)
         self.look_for_clock_step()
         if self.attended:
             self.tracker.limit(self.config["tracking-table-max-keys"])
@@ -525,7 +487,7 @@ cdef class Engine:
 
     def expire_staged(self) -> int | None:
         """Forget what was staged too long ago; returns when the next is."""
-        self.staging.expire(self.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
+        self.staging.expire(self.clocks.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
         return self.staged_until(self.staging.oldest_ms)
 
     def expect_staged(self, touched_ms: int | None) -> None:
@@ -539,12 +501,10 @@ cdef class Engine:
 
     cdef int look_for_clock_step(self) except -1:
         """When Unix time was set, let clients look again that wait for entries to be idle: idle times are Unix time."""
-        cdef int64_t lead = self.now_ms - self.steady_now_ms
-        if not -CLOCK_STEP_MS < lead - self.wall_lead_ms < CLOCK_STEP_MS:
+        if self.clocks.was_set():
             for db, key in self.waiting.take_reminders():
                 self.keyspace.signal(db, key)
-        self.wall_lead_ms = lead
-        self.chores.set_lead(lead, self.steady_now_ms)
+        self.chores.set_lead(self.clocks.lead_ms, self.clocks.steady_now_ms)
         return 0
 
     # --- messages and replies ----------------------------------------------------------------------------------

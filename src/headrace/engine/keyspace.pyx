@@ -69,7 +69,7 @@ cdef class Keyspace:
             return None
         if db.expires and key in db.expires:
             engine = <Engine>self.engine
-            if db.expires[key] < engine.now_ms and not engine.loading and not engine.applying:
+            if db.expires[key] < engine.clocks.now_ms and not engine.loading and not engine.applying:
                 # A pause keeps the data as it is. A command that writes removes the key nevertheless: it would write
                 # into a key whose time has come, and what it wrote would be gone with it. A replica keeps the key, too,
                 # until its master says that it is gone.
@@ -146,8 +146,8 @@ cdef class Keyspace:
             return None                 # its master says what has expired; `plan_expiry` is called when it is none
         # While data is loading, a key whose time has come may be one that is still to be changed.
         if not self.active_expiry or engine.loading or engine.is_paused():
-            return engine.now_ms
-        for key in db.expired(engine.now_ms, EXPIRED_AT_ONCE):
+            return engine.clocks.now_ms
+        for key in db.expired(engine.clocks.now_ms, EXPIRED_AT_ONCE):
             self.expire_now(db, key)
         self.expire_messages(db)
         return db.next_due()
@@ -175,10 +175,10 @@ cdef class Keyspace:
     cdef int expire_messages(self, Database db) except -1:
         """Forget what producers sent too long ago; the effect says how much that was."""
         cdef Engine engine = <Engine>self.engine
-        for key in db.forgetting(engine.now_ms, EXPIRED_AT_ONCE):
+        for key in db.forgetting(engine.clocks.now_ms, EXPIRED_AT_ONCE):
             value = db.values.get(key)
             if type(value) is Stream:
-                forgotten = value.producers.expire(engine.now_ms)
+                forgotten = value.producers.expire(engine.clocks.now_ms)
                 if forgotten:
                     engine.record(db, forgetting(key, forgotten))
                 db.expect_forgetting(key, value)

@@ -33,7 +33,7 @@ class MasterApplier:
         self.refused = 0  # commands that could not be repeated
         self._engine = engine
         self._log = log
-        self._applier = Applier(engine, engine.unix_ms())
+        self._applier = Applier(engine, engine.clocks.unix_ms())
         self._stream = MasterStream()
 
     @property
@@ -73,7 +73,7 @@ class MasterApplier:
         """
         engine, applier, stream = self._engine, self._applier, self._stream
         stream.take(chunk)
-        applier.now_ms = engine.unix_ms()
+        applier.now_ms = engine.clocks.unix_ms()
         failure: CannotApply | None = None
         while failure is None and applier.run_many(stream, _EVERYTHING) and applier.error is not None:
             failure = self._refuse(applier.refused, applier.error)

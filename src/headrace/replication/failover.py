@@ -68,7 +68,7 @@ class Failover:
         to = f" to {request.target[0]}:{request.target[1]}" if request.target else ""
         self._log.notice(f"FAILOVER requested{to}.")
         self._request = request
-        self._end_ms = self._engine.steady_now_ms + request.timeout_ms if request.timeout_ms else 0
+        self._end_ms = self._engine.clocks.steady_now_ms + request.timeout_ms if request.timeout_ms else 0
         self.state = WAITING
         pause(self._engine, NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
 
@@ -77,7 +77,7 @@ class Failover:
         if self.state != WAITING:
             return
         target = self._request.target
-        if self._end_ms and self._engine.steady_ms() >= self._end_ms:
+        if self._end_ms and self._engine.clocks.steady_ms() >= self._end_ms:
             if self._request.force and target is not None:
                 self._log.notice(f"Failover to {target[0]}:{target[1]} time out exceeded, failing over.")
                 self._begin(target)

@@ -482,7 +482,7 @@ class Link:
             self._store.journal.commit()  # all that has come is applied: nothing would come into the same group
         self._fruitful = True
         if self.master_client is not None:
-            self.master_client.active_ms = self._engine.steady_now_ms
+            self.master_client.active_ms = self._engine.clocks.steady_now_ms
             self.master_client.db = self._engine.databases[self._applier.database]
         if asked is not None:
             self._acknowledge(asked)

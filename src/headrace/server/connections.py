@@ -115,7 +115,7 @@ class Connections:
 
     def _end_a_stranger(self) -> bool:
         """End a client that had time to log in and has not, to make room for a new one; False: there is none."""
-        until_ms = self._engine.steady_ms() - _STRANGER_MS
+        until_ms = self._engine.clocks.steady_ms() - _STRANGER_MS
         for connection, transport in self._transports.items():
             client = connection.client
             if not client.authenticated and client.created_ms <= until_ms and not transport.is_closing():
@@ -198,7 +198,7 @@ class Connections:
         """Measure what clients leave unread, and end idle ones."""
         for connection in list(self._congested):
             connection.check_output()
-        now_ms, timeout_s = self._engine.steady_now_ms, self._config["timeout"]
+        now_ms, timeout_s = self._engine.clocks.steady_now_ms, self._config["timeout"]
         if timeout_s and now_ms - self._idle_checked_ms >= 1000:
             self._idle_checked_ms = now_ms
             self._close_idle(now_ms - timeout_s * 1000)

@@ -127,7 +127,7 @@ class PolicyFile:
     def watch(self) -> None:
         """Set the rules of the file from now on, and those that it will have."""
         self._look_again()
-        self._look.expect(self._engine.steady_ms() + _LOOK_MS)
+        self._look.expect(self._engine.clocks.steady_ms() + _LOOK_MS)
 
     def reload(self) -> None:
         """Read the file again, whether it has changed or not."""
@@ -143,7 +143,7 @@ class PolicyFile:
             if changed_ns != self._changed_ns:
                 self._changed_ns = changed_ns
                 self._take_over()
-        return self._engine.steady_ms() + _LOOK_MS
+        return self._engine.clocks.steady_ms() + _LOOK_MS
 
     def _take_over(self) -> None:
         try:

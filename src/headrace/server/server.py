@@ -184,7 +184,7 @@ class Server:
         """Run what is due when a moment is over. If the timer is early, nothing is due and the alarm is set again."""
         if self._alarm is not None:
             self._alarm.cancel()
-        delay_ms = max(when_ms - self.engine.steady_ms(), 0) + 1
+        delay_ms = max(when_ms - self.engine.clocks.steady_ms(), 0) + 1
         self._alarm = self._loop.call_later(delay_ms / 1000, run_due, self.engine)
 
     def _tick(self) -> None:
@@ -208,8 +208,8 @@ class Server:
             over = self.store.offloading.is_full
         else:
             over = bool(limit) and resident_bytes() > limit
-        if over and self.engine.steady_now_ms - self._freed_ms >= _FREEING_MS:
-            self._freed_ms = self.engine.steady_now_ms
+        if over and self.engine.clocks.steady_now_ms - self._freed_ms >= _FREEING_MS:
+            self._freed_ms = self.engine.clocks.steady_now_ms
             return_free_memory()
             over = resident_bytes() > limit
         ignored = self.engine.is_replica and self.config["replica-ignore-maxmemory"]

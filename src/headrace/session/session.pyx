@@ -70,14 +70,14 @@ cdef class Session:
         """Run the requests that are complete now that so many bytes came into the parser's buffer."""
         cdef Client client = self.client
         self.engine.stats.bytes_in += size
-        client.active_ms = self.engine.steady_now_ms
+        client.active_ms = self.engine.clocks.steady_now_ms
         if self.parser.buffered() + client.queued_bytes > self.limits.query_buffer:
             return self.disconnect(QUERY_LIMIT)
         if client.wait is None and client.postponed is None:
             self.process()
             if self.journal.must_hold(client.told):
                 self.engine.flush_clients()         # into the journal's hands, each as far as it has come
-                self.journal.end_batch(self.engine.clock_ns)
+                self.journal.end_batch(self.engine.clocks.last_ns)
             elif not self.engine.flush_due:
                 self.engine.flush_due = True
                 self.wire.flush_soon()
@@ -100,7 +100,7 @@ cdef class Session:
         if self.processing:
             return 0
         self.processing = True
-        self.engine.read_clocks()
+        self.engine.clocks.read()
         self.follow_login()
         try:
             while not self.broken and client.wait is None and client.postponed is None and not client.closing:
@@ -299,7 +299,7 @@ cdef class Session:
             return
         self.file = source
         self.untaken = 0
-        self.taken_at_ms = self.engine.steady_now_ms
+        self.taken_at_ms = self.engine.clocks.steady_now_ms
         self.send_more()
 
     @property
@@ -360,8 +360,8 @@ cdef class Session:
             hard, soft, soft_ms = self.limits.pubsub_hard, self.limits.pubsub_soft, self.limits.pubsub_soft_ms
         if soft and unread > soft:
             if not self.soft_since:
-                self.soft_since = self.engine.steady_now_ms
-            too_long = self.engine.steady_now_ms - self.soft_since > soft_ms
+                self.soft_since = self.engine.clocks.steady_now_ms
+            too_long = self.engine.clocks.steady_now_ms - self.soft_since > soft_ms
         else:
             self.soft_since = 0
         if too_long or (hard and unread > hard):
@@ -374,8 +374,8 @@ cdef class Session:
         cdef uint64_t untaken = self.wire.unsent()
         if untaken != self.untaken:
             self.untaken = untaken
-            self.taken_at_ms = self.engine.steady_now_ms
-        elif self.engine.steady_now_ms - self.taken_at_ms > self.limits.untaken_ms:
+            self.taken_at_ms = self.engine.clocks.steady_now_ms
+        elif self.engine.clocks.steady_now_ms - self.taken_at_ms > self.limits.untaken_ms:
             self.disconnect(FILE_UNTAKEN)
             return False
         return True

@@ -38,7 +38,7 @@ def load_append_files(path: Path, db: int) -> dict[bytes, Stream]:
     if db >= len(engine.databases):
         return {}
     database = engine.databases[db]
-    now_ms = engine.unix_ms()
+    now_ms = engine.clocks.unix_ms()
     return {
         key: value
         for key, value in database.values.items()

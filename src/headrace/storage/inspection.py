@@ -93,7 +93,7 @@ class Scratch:
         config.load("databases", [str(_DATABASES)])
         self.engine = make_engine(config)
         self.engine.failure_hook = lambda _name, _bug: None
-        self.applier = Applier(self.engine, self.engine.unix_ms())
+        self.applier = Applier(self.engine, self.engine.clocks.unix_ms())
 
     def inspect(
         self, source: memoryview, *, snapshot: bool = False, alone: bool = False

@@ -144,7 +144,7 @@ class Loader:
         self._tolerant = tolerant
         self._engine = engine
         engine.begin_loading()
-        self._applier = Applier(engine, engine.unix_ms())
+        self._applier = Applier(engine, engine.clocks.unix_ms())
         self._log = log
         self._before = 0  # bytes of the files that were finished
         self.place = Place()
@@ -176,7 +176,7 @@ class Loader:
 
         A key of a base that has expired may still be changed by what follows it, and is kept.
         """
-        now_ms = self._engine.unix_ms()
+        now_ms = self._engine.clocks.unix_ms()
         loaded = self.loaded
         try:
             limits = self._engine.node_limits

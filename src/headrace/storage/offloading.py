@@ -186,7 +186,7 @@ class Offloading:
         """Let clients that write wait where they are faster than the disk; only a host with a loop can."""
         if self.soon is not None and self.is_behind:
             self._holds_writes = True
-            until_ms = self._engine.steady_ms() + _LONGEST_HOLD_MS
+            until_ms = self._engine.clocks.steady_ms() + _LONGEST_HOLD_MS
             pause(self._engine, until_ms, writes_only=True, purpose=Purpose.MEMORY)
         elif self._holds_writes and (used <= self._config["maxmemory"] or not self._is_busy):
             self._holds_writes = False

@@ -74,8 +74,8 @@ class Machine:
         self.engine, self.journal, self.store = assemble(
             config, self.notes, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
         )
-        self.engine.clock = clock
-        self.engine.steady_clock = steady_clock or clock
+        self.engine.clocks.unix_source = clock
+        self.engine.clocks.steady_source = steady_clock or clock
         self.engine.failure_hook = _raise
         self.journal.room = 0
 

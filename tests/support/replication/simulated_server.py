@@ -155,7 +155,7 @@ class Process:
         self.engine, self.journal, self.store = assemble(
             config, log, directory=DataDirectory(machine.disk, ROOT), background=False, spawn=InlineJob
         )
-        self.engine.clock = self.engine.steady_clock = timeline.milliseconds
+        self.engine.clocks.unix_source = self.engine.clocks.steady_source = timeline.milliseconds
         self.engine.failure_hook = _raise
         self.journal.immediate = False
         self.journal.room = 3000
@@ -215,7 +215,7 @@ class Process:
         self._await_disk()
 
     def _set_alarm(self, when_ms: int) -> None:
-        delay_ms = max(when_ms - self.engine.steady_ms(), 0) + 1
+        delay_ms = max(when_ms - self.engine.clocks.steady_ms(), 0) + 1
         self.loop.call_later(delay_ms / 1000, run_due, self.engine)
 
     def _commit_soon(self, commit: Callable[[], None], _in_a_turn: bool) -> None:

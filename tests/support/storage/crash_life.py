@@ -100,7 +100,7 @@ class Process:
         self.engine, self.journal, self.store = assemble(
             config, self.warnings, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
         )
-        self.engine.clock = self.engine.steady_clock = lambda: clock.now_ms
+        self.engine.clocks.unix_source = self.engine.clocks.steady_source = lambda: clock.now_ms
         self.engine.failure_hook = _raise
         self.journal.immediate = False  # the worker works when the life lets it
         self.journal.room = ROOM
@@ -427,7 +427,7 @@ class Life:
         if not store.appends:
             return
         other = make_engine(self.process.engine.config)
-        other.clock = other.steady_clock = lambda: self.clock.now_ms
+        other.clocks.unix_source = other.clocks.steady_source = lambda: self.clock.now_ms
         client = InProcessClient(other)
         for _ in range(self.random.randint(0, 8)):
             client.run(*self.writer.write(other, 0))

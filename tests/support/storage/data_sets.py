@@ -73,7 +73,7 @@ NOW_MS = 1_700_000_100_000
 def new_engine(config: Config) -> Engine:
     """An engine whose clock stands still, so that what consumers were last seen at is the same each time."""
     engine = make_engine(config)
-    engine.clock = lambda: NOW_MS
+    engine.clocks.unix_source = lambda: NOW_MS
     return engine
 
 
@@ -87,7 +87,7 @@ def settings(**changes: str) -> Config:
 def replayed(commands: list[Command]) -> Engine:
     """An engine after commands, an open transaction not counted."""
     engine = new_engine(settings())
-    applier = Applier(engine, engine.unix_ms())
+    applier = Applier(engine, engine.clocks.unix_ms())
     for argv in commands:
         assert applier.run(argv) is None, argv
     applier.end()

@@ -124,7 +124,7 @@ def _read_stream(file: Path, engine: Engine) -> Stream:
     for row in read_parquet(file, ID_COLUMN):
         fields = [text for pair in row.pairs for text in pair]
         try:
-            stream.append(fields, b"*" if row.id is None else row.id, engine.unix_ms())
+            stream.append(fields, b"*" if row.id is None else row.id, engine.clocks.unix_ms())
         except HeadraceError as error:
             raise CommandFailed(f"Row {row.line} of {file} cannot be added: {error}.") from None
     return stream

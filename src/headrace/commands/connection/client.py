@@ -72,7 +72,7 @@ def client_setinfo(call: Call) -> None:
 
 def _line_of(call: Call, client: Client) -> bytes:
     return describe(
-        call.engine, client, call.engine.steady_now_ms, sum(map(len, call.argv)) if client is call.client else 0
+        call.engine, client, call.engine.clocks.steady_now_ms, sum(map(len, call.argv)) if client is call.client else 0
     )
 
 
@@ -173,7 +173,7 @@ class _Filter:
             seconds = call.integer(at, b"ERR maxage is not an integer or out of range")
             if seconds < 1:
                 raise CommandError(b"ERR maxage should be greater than 0")
-            self.born_until_ms = call.engine.steady_now_ms - seconds * 1000
+            self.born_until_ms = call.engine.clocks.steady_now_ms - seconds * 1000
         elif option == b"type":
             self.type = _known_type(value)
         elif option == b"addr":
@@ -250,7 +250,7 @@ def client_pause(call: Call) -> None:
         raise CommandError(b"ERR timeout is negative")
     if timeout > _INT64_MAX - call.now_ms:
         raise CommandError(b"ERR timeout is out of range")
-    pause(call.engine, call.engine.steady_now_ms + timeout, writes_only=writes_only)
+    pause(call.engine, call.engine.clocks.steady_now_ms + timeout, writes_only=writes_only)
     call.reply.ok()
 
 

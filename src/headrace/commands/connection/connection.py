@@ -112,7 +112,7 @@ def _authenticate(call: Call, user: bytes, password: bytes, again: list[bytes]) 
 
     Whoever logs in from where many have failed waits, right or wrong, and with it all that it asked for behind it.
     """
-    client, users, now_ms = call.client, call.engine.users, call.engine.steady_now_ms
+    client, users, now_ms = call.client, call.engine.users, call.engine.clocks.steady_now_ms
     if not client.retrying:
         delay_ms = users.logins.delay_ms(client.address, now_ms)
         if delay_ms is None or (delay_ms and not call.may_block()):

@@ -153,7 +153,7 @@ class _Redrives:
         redrive = _Running(state)
         place = (call.db.number, key)
         size = max(1, min(TURN, redrive.rate // _TURNS_A_SECOND))
-        self._due[place] = call.engine.steady_now_ms + ceil(1000 * size / redrive.rate)
+        self._due[place] = call.engine.clocks.steady_now_ms + ceil(1000 * size / redrive.rate)
         stream = call.find(key)
         if stream is not None and not isinstance(stream, Stream):
             raise CommandError(WRONG_TYPE)

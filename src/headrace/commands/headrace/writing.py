@@ -166,7 +166,7 @@ def headrace_stage(call: Call) -> None:
     call.stream(2)
     payload = _read_payload(call.argv[6])
     try:
-        part = call.engine.staging.add(name, partition, payload, offset, call.engine.steady_now_ms)
+        part = call.engine.staging.add(name, partition, payload, offset, call.engine.clocks.steady_now_ms)
     except HeadraceError as mistake:
         raise _refusal(mistake) from None
     call.reply.integer(part.entries)

@@ -1,7 +1,5 @@
 """Commands about the server as a whole: its clock, its end, and the cluster that it is no part of."""
 
-import time
-
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.table import command, container
 from headrace.engine.blocking.waiting import END
@@ -21,7 +19,7 @@ _NO_CLUSTER = b"ERR This instance has cluster support disabled"
 @command("time", arity=1, flags=_QUIET | Flag.FAST, since="2.6.0", group="server")
 def time_(call: Call) -> None:
     """Reply the Unix time: seconds, and microseconds of the second that has begun."""
-    microseconds = time.time_ns() // 1000 if call.engine.clock is None else call.now_ms * 1000
+    microseconds = call.engine.clocks.unix_us()
     call.reply.array(2)
     call.reply.bulk(b"%d" % (microseconds // 1_000_000))
     call.reply.bulk(b"%d" % (microseconds % 1_000_000))

@@ -42,7 +42,7 @@ def _human(size: int) -> str:
 
 def _server(engine: Engine) -> Fields:
     now_us = time.time_ns() // 1000
-    uptime_s = (engine.steady_ms() - engine.steady_started_ms) // 1000
+    uptime_s = (engine.clocks.steady_ms() - engine.clocks.steady_started_ms) // 1000
     system = platform.uname()
     yield "redis_version", REDIS_VERSION.decode()
     yield "headrace_version", headrace.__version__
@@ -132,8 +132,8 @@ def _persistence(engine: Engine) -> Fields:
     yield from engine.persistence.fields()
     progress = engine.persistence.progress
     if progress is not None:
-        seconds = max(engine.steady_ms() - engine.steady_started_ms, 1) / 1000
-        yield "loading_start_time", engine.started_ms // 1000
+        seconds = max(engine.clocks.steady_ms() - engine.clocks.steady_started_ms, 1) / 1000
+        yield "loading_start_time", engine.clocks.started_ms // 1000
         yield "loading_total_bytes", progress.total
         yield "loading_loaded_bytes", progress.done
         yield "loading_loaded_perc", f"{100 * progress.done / max(progress.total, 1):.2f}"
@@ -245,7 +245,7 @@ def _cluster(_engine: Engine) -> Fields:
 
 
 def _keyspace(engine: Engine) -> Fields:
-    now_ms = engine.unix_ms()
+    now_ms = engine.clocks.unix_ms()
     for db in engine.databases:
         if len(db):
             some = [max(when - now_ms, 0) for when in islice(db.expires.values(), _TTL_SAMPLE)]

@@ -237,13 +237,13 @@ cdef class Reading:
             if since <= LATEST - self.min_idle:
                 # Delivery times are Unix time. Where that is set, the engine lets us look again.
                 remaining = max(since + self.min_idle - call.now_ms, 1)
-                if remaining <= LATEST - call.engine.steady_now_ms:
+                if remaining <= LATEST - call.engine.clocks.steady_now_ms:
                     for key in keys:
-                        call.engine.waiting.remind(call.db, key, call.engine.steady_now_ms + remaining)
+                        call.engine.waiting.remind(call.db, key, call.engine.clocks.steady_now_ms + remaining)
         if self.next_due != -1:
             remaining = max(self.next_due - call.now_ms, 1)
             for key in keys:
-                call.engine.waiting.remind(call.db, key, call.engine.steady_now_ms + remaining)
+                call.engine.waiting.remind(call.db, key, call.engine.clocks.steady_now_ms + remaining)
         return 0
 
     cdef bint exhausted(self):

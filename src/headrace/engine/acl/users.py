@@ -124,13 +124,13 @@ class Users:
         """Log that somebody was turned away; the context is found out where it is not told."""
         if context is None:
             context = b"toplevel" if client.queue is None and not client.executing else b"multi"
-        now_ms = self._engine.now_ms
+        now_ms = self._engine.clocks.now_ms
         self.log.add(
             reason,
             what,
             context=context,
             user=user,
-            client=describe(self._engine, client, self._engine.steady_now_ms, sum(map(len, argv))).strip(),
+            client=describe(self._engine, client, self._engine.clocks.steady_now_ms, sum(map(len, argv))).strip(),
             now_ms=now_ms,
             most=self._engine.config["acllog-max-len"],
         )

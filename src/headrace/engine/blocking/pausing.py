@@ -43,7 +43,7 @@ class Pause(NamedTuple):
 def pause(engine: "Engine", until_ms: int, *, writes_only: bool, purpose: Purpose = Purpose.CLIENT) -> None:
     """Hold commands back up to a time."""
     former = engine.pauses.get(purpose)
-    if former is not None and former.until_ms > engine.steady_now_ms:
+    if former is not None and former.until_ms > engine.clocks.steady_now_ms:
         until_ms = max(until_ms, former.until_ms)
         writes_only = writes_only and former.writes_only
     engine.pauses[purpose] = Pause(until_ms, writes_only)
@@ -52,7 +52,7 @@ def pause(engine: "Engine", until_ms: int, *, writes_only: bool, purpose: Purpos
 
 def _find_first_end(engine: "Engine") -> None:
     for purpose, each in list(engine.pauses.items()):
-        if each.until_ms <= engine.steady_now_ms:
+        if each.until_ms <= engine.clocks.steady_now_ms:
             del engine.pauses[purpose]
     engine.paused_until = min((each.until_ms for each in engine.pauses.values()), default=0)
     if 0 < engine.paused_until < NO_END_MS:
@@ -61,7 +61,7 @@ def _find_first_end(engine: "Engine") -> None:
 
 def must_wait(engine: "Engine", client: "Client", command: "Command", argv: list[bytes]) -> bool:
     """Tell whether a pause holds a command back."""
-    now_ms = engine.steady_now_ms
+    now_ms = engine.clocks.steady_now_ms
     pauses = [each for each in engine.pauses.values() if now_ms < each.until_ms]
     if not pauses or client.is_follower or client.is_master:
         return False
@@ -86,9 +86,9 @@ def _may_change(engine: "Engine", command: "Command", argv: list[bytes]) -> bool
 def unpause(engine: "Engine", purpose: Purpose = Purpose.CLIENT) -> None:
     """End a pause; what it held back runs as soon as the command that ends it is over."""
     if engine.pauses.pop(purpose, None) is not None:
-        engine.paused_until = engine.steady_now_ms if engine.pauses else 0
+        engine.paused_until = engine.clocks.steady_now_ms if engine.pauses else 0
         if engine.postponed:
-            engine.waiting.wake_at(engine.steady_now_ms)
+            engine.waiting.wake_at(engine.clocks.steady_now_ms)
 
 
 def run_postponed(engine: "Engine") -> None:

@@ -7,8 +7,8 @@
 A write marks its key ready; when its command is over, the engine lets the waiting clients of that key run their command
 again, each once. One that finds nothing waits on, behind the others, but with the deadline that it had.
 
-Every time here is of the steady clock (`engine.steady_ms`), which nobody can set. A client that is served or leaves
-takes its timers with it.
+Every time here is of the steady clock (`engine.clocks.steady_ms`), which nobody can set. A client that is served or
+leaves takes its timers with it.
 """
 
 from typing import TypeAlias

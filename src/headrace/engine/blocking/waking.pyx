@@ -36,7 +36,7 @@ cpdef int serve_waiting(Engine engine) except -1:
             queue = db.waiting.get(key)
             if queue is None:
                 continue
-            engine.read_clocks()
+            engine.clocks.read()
             for client in list(queue):
                 if client.wait is None:
                     continue
@@ -96,14 +96,14 @@ cpdef int run_due(Engine engine) except -1:
     """Do what is due by now: deadlines of waiting clients, keys to look at again, the end of a pause, and chores."""
     if engine.busy is not None:
         return 0                    # the end of that runs them
-    engine.read_clocks()
-    if (engine.paused_until or engine.postponed) and engine.steady_now_ms >= engine.paused_until:
+    engine.clocks.read()
+    if (engine.paused_until or engine.postponed) and engine.clocks.steady_now_ms >= engine.paused_until:
         run_postponed(engine)
-    for target in engine.chores.take_due(engine.steady_now_ms):
+    for target in engine.chores.take_due(engine.clocks.steady_now_ms):
         if type(target) is Client:
             end_deadline(engine, <Client>target)
         elif type(target) is Chore:
-            target.take_turn(engine.steady_now_ms)
+            target.take_turn(engine.clocks.steady_now_ms)
         elif type(target) is tuple:
             engine.waiting.forget_reminder(target)
             engine.keyspace.signal(target[0], target[1])
@@ -114,7 +114,7 @@ cpdef int run_due(Engine engine) except -1:
 
 cdef int end_deadline(Engine engine, Client client) except -1:
     """Let a client go whose time is up, unless it was served since, or waits for its turn to log in."""
-    if client.wait is None or not 0 < client.wait.deadline <= engine.steady_now_ms:
+    if client.wait is None or not 0 < client.wait.deadline <= engine.clocks.steady_now_ms:
         return 0
     if client.wait.kind == LOGIN:
         retry(engine, client)

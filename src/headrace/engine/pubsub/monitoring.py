@@ -68,7 +68,7 @@ class Monitors:
         engine = self._engine
         if command.flags & _HIDDEN or engine.applying:
             return
-        microseconds = engine.unix_us()
+        microseconds = engine.clocks.unix_us()
         place = client.address if engine.clients.get(client.id) is client else b"lua"
         if place.startswith(b"/"):
             place = b"unix:" + place.removesuffix(b":0")

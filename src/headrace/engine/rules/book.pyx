@@ -152,7 +152,7 @@ cdef class RuleBook:
             self.stale_keys[db.number, key] = None
         if not self.engine.is_replica:
             self.engine.ruled = True
-            self.chore.expect(self.engine.now_ms)
+            self.chore.expect(self.engine.clocks.now_ms)
 
     def cleared(self, db: Database) -> None:
         """Forget the rules of a database, which has no keys any more."""
@@ -184,13 +184,13 @@ cdef class RuleBook:
 
     def wake(self) -> None:
         """Keep the rules from now on: the data is there, and nobody else does."""
-        self.awake_ms = self.engine.now_ms
+        self.awake_ms = self.engine.clocks.now_ms
         for db in self.engine.databases:
             self.forget_all(<DatabaseRules>self.databases[(<Database>db).number])
             self.plan_all(db)
         self.decide_ruled()
         if self.engine.ruled:
-            self.chore.expect(self.engine.now_ms)
+            self.chore.expect(self.engine.clocks.now_ms)
 
     def sleep(self) -> None:
         """Let somebody else keep the rules."""
@@ -210,7 +210,7 @@ cdef class RuleBook:
     cdef bint declare(self, dict declared, Database db, bytes side, bytes key) except -1:
         """Read a side key again; whether that may have changed anything."""
         held = db.values.get(side)
-        found = Declared(held, declared.get(key), self.engine.now_ms) if type(held) is dict else None
+        found = Declared(held, declared.get(key), self.engine.clocks.now_ms) if type(held) is dict else None
         if found is not None and found.says_something():
             declared[key] = found
             return True
@@ -268,7 +268,7 @@ cdef class RuleBook:
         if rules.resolved:
             self.outdated.append(rules.resolved)
             rules.resolved = {}
-            self.chore.expect(self.engine.now_ms)
+            self.chore.expect(self.engine.clocks.now_ms)
         return 0
 
     cdef int let_go(self, StreamRules known) except -1:
@@ -384,9 +384,9 @@ cdef class RuleBook:
         found = self.find(db, key)
         if found is not None:
             if found.limits:
-                self.expect_stream(found, self.engine.now_ms)
+                self.expect_stream(found, self.engine.clocks.now_ms)
             for group in found.groups.values():
-                self.expect_group(group, self.engine.now_ms)
+                self.expect_group(group, self.engine.clocks.now_ms)
         return 0
 
     def plan_all(self, db: Database) -> None:
@@ -394,7 +394,7 @@ cdef class RuleBook:
         cdef DatabaseRules rules = self.databases[db.number]
         rules.unplanned = list(rules.by_key)
         rules.cursor = 0 if rules.patterns else None
-        self.chore.expect(self.engine.now_ms)
+        self.chore.expect(self.engine.clocks.now_ms)
 
     cdef int expect_stream(self, StreamRules rules, int64_t when_ms) except -1:
         """Have the limits of a stream looked at, at a time at the latest."""
@@ -422,7 +422,7 @@ cdef class RuleBook:
         """Do what is due, for a moment; return when the next is due, in Unix ms."""
         cdef uint64_t until = monotonic_ns() + TURN_NS
         cdef Engine engine = <Engine>self.engine
-        cdef int64_t now_ms = engine.now_ms
+        cdef int64_t now_ms = engine.clocks.now_ms
         cdef bint is_over = False
         if engine.is_replica:
             while self.take_apart() and monotonic_ns() < until:

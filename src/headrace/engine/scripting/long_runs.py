@@ -68,6 +68,6 @@ class LongRun:
 
     def pause(self) -> None:
         """Let the event loop have its turn; called by the command itself. It is still the same moment afterwards."""
-        now_ms = self._runs.engine.now_ms
+        now_ms = self._runs.engine.clocks.now_ms
         self._stack.parent.switch()
-        self._runs.engine.resume_at(now_ms)
+        self._runs.engine.clocks.resume_at(now_ms)

@@ -25,7 +25,7 @@ cdef class ScriptRun:
 
     def __init__(self, Call call not None, bytes name, *, bint is_function, bint read_only, bint may_grow):
         cdef Client caller = call.client
-        cdef Client client = Client(caller.id, call.db, caller.channel, call.engine.steady_now_ms)
+        cdef Client client = Client(caller.id, call.db, caller.channel, call.engine.clocks.steady_now_ms)
         self.engine = call.engine
         self.name = name
         self.argv = call.argv

@@ -123,7 +123,7 @@ def add_server(families: Families, engine: Engine) -> Iterator[None]:
                 name, kind, about = metrics[field]
                 families.family(name, kind, about).add(_number(value))
         yield
-    families.gauge("redis_start_time_seconds", "When the server started", engine.started_ms / 1000)
+    families.gauge("redis_start_time_seconds", "When the server started", engine.clocks.started_ms / 1000)
     families.gauge("redis_slowlog_length", "Commands in the slow log", len(engine.stats.slow_log))
     families.gauge(
         "redis_slowlog_last_id",

@@ -40,7 +40,7 @@ class _StreamFigures:
     def __init__(self, families: Families, engine: Engine) -> None:
         self._families = families
         self._engine = engine
-        self._now_ms = engine.unix_ms()
+        self._now_ms = engine.clocks.unix_ms()
         most = _FOR_EACH_STREAM * engine.config["metrics-max-streams"]
         self._groups_left = most
         self._consumers_left = most
