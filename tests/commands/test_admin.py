@@ -274,7 +274,7 @@ def test_shutdown_asks_the_host() -> None:
         def abort(self) -> bool:
             return False
 
-    server.engine.server_end = Host()
+    server.engine.hooks.server_end = Host()
     for request in ("SHUTDOWN", "SHUTDOWN NOSAVE", "shutdown save now force"):
         assert server.run(*request.split()) == b""
     assert asked == [(None, False, False), (False, False, False), (True, True, True)]

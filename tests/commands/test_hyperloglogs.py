@@ -195,7 +195,7 @@ def test_a_count_that_cannot_be_written_is_replied_and_not_kept() -> None:
     engine.run("PFADD", "k", "a", "b")
     before = engine.run("GET", "k")
     engine.take_effects()
-    engine.engine.write_refusal = b"MISCONF the disk is full"
+    engine.engine.refusals.writes = b"MISCONF the disk is full"
     assert engine.run("PFCOUNT", "k") == b":2\r\n"
     assert engine.run("GET", "k") == before
     assert engine.take_effects() == []

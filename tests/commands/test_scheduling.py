@@ -284,10 +284,10 @@ def test_nothing_goes_out_while_writes_are_paused_refused_or_data_is_loading(ser
     server.at(1500)
     assert server.stream() == [b"a"]
     server.schedule("DELAY", 1, "n", "b")
-    server.engine.write_refusal = b"MISCONF the disk is full"
+    server.engine.refusals.writes = b"MISCONF the disk is full"
     server.set_clock(NOON + 2000)
     server.engine.tick()
-    server.engine.write_refusal = None
+    server.engine.refusals.writes = None
     server.engine.begin_loading()
     server.set_clock(NOON + 2500)
     server.engine.tick()

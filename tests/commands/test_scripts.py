@@ -315,7 +315,7 @@ def test_an_endless_script_without_a_host_ends_itself(engine: InProcess) -> None
 
 def test_a_mistake_of_ours_is_told_as_one(engine: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     bugs: list[Exception] = []
-    engine.engine.failure_hook = lambda _, bug: bugs.append(bug)
+    engine.engine.hooks.failure = lambda _, bug: bugs.append(bug)
     engine.run("EVAL", "return 1", 0)
     monkeypatch.setattr("headrace.engine.scripting.script_host.sha1", lambda *_, **__: 1 // 0)
     assert engine.run("EVAL", "return redis.sha1hex('a')", 0).startswith(b"-ERR internal error")

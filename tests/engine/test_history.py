@@ -276,7 +276,7 @@ def test_a_pause_that_begins_meanwhile_leaves_nothing_behind() -> None:
 def test_rules_pass_over_what_cannot_be_read() -> None:
     host = cold_stream()
     bugs: list[Exception] = []
-    host.engine.failure_hook = lambda _, bug: bugs.append(bug)
+    host.engine.hooks.failure = lambda _, bug: bugs.append(bug)
     host.set_clock(1_000)
     host.run("HEADRACE", "POLICY", "SET", "s", "GROUP", "g", "VISIBILITY", "10", "MAXDELIVERIES", "1")
     host.run_to_the_end(host, b"XREADGROUP GROUP g c COUNT 40 STREAMS s >".split())

@@ -1,9 +1,9 @@
 """The engine of a replica: expiry, effects and refusals; and pauses that have different purposes."""
 
 from headrace.engine.applier import Applier
-from headrace.engine.blocking.pausing import NO_END_MS, Purpose, pause, unpause
+from headrace.engine.blocking.pausing import NO_END_MS, Purpose
 from headrace.engine.blocking.waking import run_due
-from headrace.engine.write_refusals import Cause
+from headrace.engine.standing_refusals import Cause
 from support.in_process import InProcess
 
 BEGAN = 1_700_000_000_000
@@ -59,15 +59,15 @@ def test_a_write_to_a_writable_replica_is_no_effect_and_does_not_meet_what_has_e
 
 def test_writes_are_refused_with_the_first_cause_and_accepted_when_none_is_left() -> None:
     server = InProcess()
-    refusals = server.engine.write_refusals
-    refusals.set(Cause.READ_ONLY, b"READONLY a replica")
-    refusals.set(Cause.DISK, b"MISCONF a disk")
+    refusals = server.engine.refusals
+    refusals.refuse_writes(Cause.READ_ONLY, b"READONLY a replica")
+    refusals.refuse_writes(Cause.DISK, b"MISCONF a disk")
     assert server.run("SET", "k", "v") == b"-MISCONF a disk\r\n"
     assert server.run("EVAL", "return redis.call('SET', 'k', 'v')", 0).startswith(b"-READONLY a replica")
-    refusals.set(Cause.DISK, None)
+    refusals.refuse_writes(Cause.DISK, None)
     assert server.run("SET", "k", "v") == b"-READONLY a replica\r\n"
     assert server.run("GET", "k") == b"$-1\r\n"
-    refusals.set(Cause.READ_ONLY, None)
+    refusals.refuse_writes(Cause.READ_ONLY, None)
     assert server.run("SET", "k", "v") == b"+OK\r\n"
 
 
@@ -75,7 +75,7 @@ def test_a_pause_ends_only_for_its_own_purpose() -> None:
     server = InProcess()
     server.set_clock(BEGAN)
     server.run("CLIENT", "PAUSE", 1000, "ALL")
-    pause(server.engine, NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
+    server.engine.pauses.begin(NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
     reader, writer = server.connect(), server.connect()
     assert reader.run("GET", "k") == writer.run("SET", "k", "v") == b""
     server.set_clock(BEGAN + 1001)
@@ -84,7 +84,7 @@ def test_a_pause_ends_only_for_its_own_purpose() -> None:
     server.run("CLIENT", "UNPAUSE")
     run_due(server.engine)
     assert writer.reply() == b""
-    unpause(server.engine, Purpose.FAILOVER)
+    server.engine.pauses.end(Purpose.FAILOVER)
     run_due(server.engine)
     assert writer.reply() == b"+OK\r\n"
 
@@ -92,10 +92,10 @@ def test_a_pause_ends_only_for_its_own_purpose() -> None:
 def test_unpause_lets_run_what_only_its_own_pause_held_back() -> None:
     server = InProcess()
     server.set_clock(BEGAN)
-    pause(server.engine, NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
+    server.engine.pauses.begin(NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
     steering, reader, writer = server.connect(), server.connect(), server.connect()
     assert writer.run("SET", "k", "v") == b""
-    pause(server.engine, BEGAN + 1000, writes_only=False)
+    server.engine.pauses.begin(BEGAN + 1000, writes_only=False)
     assert reader.run("GET", "k") == b""
     steering.client.is_follower = True  # which is never held back
     assert steering.run("CLIENT", "UNPAUSE") == b"+OK\r\n"

@@ -214,7 +214,7 @@ def test_a_rule_needs_permission_for_the_key_and_for_what_it_writes(engine: Rule
 def test_rules_are_shown_where_nothing_may_be_written(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "MAXLEN", 5)
     engine.engine.begin_following()
-    engine.engine.write_refusal = b"READONLY You can't write against a read only replica."
+    engine.engine.refusals.writes = b"READONLY You can't write against a read only replica."
     assert engine.policy("GET", "q")[b"active"] == 0
     assert len(engine.policy("LIST")) == 1
     assert "READONLY" in str(engine.policy("SET", "q", "MAXLEN", 6))

@@ -65,7 +65,7 @@ def test_a_short_write_then_a_full_disk_then_room(bench: Bench) -> None:
     assert not bench.journal.failing
     assert bench.journal.synced == bench.journal.position
     assert added_ids(bench) == [b"1-1", b"2-1"]
-    bench.engine.write_refusal = None
+    bench.engine.refusals.writes = None
     second.send(adding(3))
     bench.settle()
     assert second.take() == added(3)
@@ -144,7 +144,7 @@ def test_a_write_that_fails_while_the_worker_syncs_keeps_its_effects(
     os.close(kept)
     assert not bench.journal.incomplete
     assert bench.journal.retry()
-    bench.engine.write_refusal = None
+    bench.engine.refusals.writes = None
     other.send(adding(3))
     bench.settle()
     assert other.take() == added(3)
@@ -175,7 +175,7 @@ def test_after_a_failed_sync_only_a_new_file_will_do(bench: Bench, tmp_path: Pat
     bench.journal.attach(bench.disk.create(bench.path), 0)
     assert not bench.journal.failing
     assert not bench.journal.incomplete
-    bench.engine.write_refusal = None
+    bench.engine.refusals.writes = None
     other.send(adding(2))
     bench.settle()
     assert other.take() == added(2)
@@ -297,7 +297,7 @@ def test_an_effect_for_which_there_is_no_memory_is_not_answered_ok(bench: Bench,
 
     bench.path = tmp_path / "incr.2.aof"
     bench.journal.attach(bench.disk.create(bench.path), 0)
-    bench.engine.write_refusal = None
+    bench.engine.refusals.writes = None
     other.send([b"SELECT", b"3"], adding(2))
     bench.settle()
     assert other.take() == b"+OK\r\n" + added(2)
@@ -316,7 +316,7 @@ def test_a_transaction_for_which_memory_ends_in_the_middle_leaves_nothing_of_it(
     assert bench.failures == [(ENOMEM, False)]
     assert bench.text == b""
     bench.journal.attach(bench.journal.file, 0)
-    bench.engine.write_refusal = None
+    bench.engine.refusals.writes = None
     peer.send(adding(1))
     bench.settle()
     assert peer.take() == added(1)

@@ -11,7 +11,6 @@ import pytest
 
 from headrace.commands.all import TABLE
 from headrace.engine.applier import Applier
-from headrace.engine.blocking.pausing import unpause
 from headrace.engine.command import Flag
 from headrace.engine.effects import BESIDE_WRITES
 from headrace.storage.check import check
@@ -149,7 +148,7 @@ def test_a_write_at_the_end_of_a_pause_does_not_go_into_a_key_whose_time_has_com
             # In a transaction that pauses, what follows runs all the same.
             session.now_ms += 60
             session.ask("MULTI", *pause, "DEL t", "XADD s * f v", "RENAME s t", "EXEC")
-            unpause(session.machine.engine)
+            session.machine.engine.pauses.end()
             session.ask("RENAME t s")
         else:
             session.ask(*pause)

@@ -205,7 +205,7 @@ class Victim:
     def _ask(self, engine: Engine) -> None:
         """Run every command that reads on every key, and then some that write."""
         client = engine.connect(Nowhere())
-        engine.failure_hook = report_bug
+        engine.hooks.failure = report_bug
         for db in engine.databases:
             client.db = db
             for key in list(db.values):

@@ -88,7 +88,7 @@ def main(seed: int, rounds: int, last: Path) -> None:
     """Run so many scripts of up to four calls."""
     choose = random.Random(seed)
     engine = make_engine(Config())
-    engine.failure_hook = stop
+    engine.hooks.failure = stop
     client = InProcessClient(engine)
     client.run("CONFIG", "SET", "lua-memory-limit", "16mb", "busy-reply-threshold", "300")
     names = [line.decode() for line in client.run("EVAL", LIST, 0).split(b"\r\n") if line[:1].isalpha()]

@@ -14,7 +14,7 @@ class TimedServer(InProcess):
     def __init__(self) -> None:
         super().__init__()
         self.log: list[str] = []
-        self.engine.warning_hook = self.log.append
+        self.engine.hooks.warning = self.log.append
         self.at(0)
 
     def at(self, ms: int) -> None:

@@ -33,7 +33,6 @@ from headrace.commands.streams.appending import TOO_LARGE, new_stream
 from headrace.core.errors import EntryTooLarge
 from headrace.api.errors import Refused
 from headrace.engine.errors import CommandError
-from headrace.engine.blocking.pausing import must_wait
 
 cdef enum:
     KEPT = 1 << 20              # a buffer that grew beyond this is given back
@@ -107,17 +106,17 @@ cdef class Appender:
         cdef uint64_t before = self.command.nanoseconds
         cdef list argv = [b"XADD", key, b"*"]       # what the slow log shows; the rows are not words
         engine.clocks.read()
-        if engine.attended and engine.monitors.clients:
+        if engine.observers.present and engine.observers.monitors.clients:
             return None
-        if engine.paused_until and must_wait(engine, client, self.counted, argv):
+        if engine.pauses.first_end_ms and engine.pauses.holds(client, self.counted, argv):
             return None
         self.added = 0
         self.locate_spans()
         if admits(engine, client, self.counted, argv):
             try:
                 engine.run(client, self.command, argv)
-                if engine.pushes:
-                    engine.deliver_pushes()
+                if engine.outbox.behind:
+                    engine.send_messages()
                 if engine.keyspace.ready:
                     serve_waiting(engine)
             except BaseException:

@@ -88,7 +88,7 @@ class Maintenance:
     def _check_memory(self, now: float) -> None:
         store = self._host.store
         if store is not None and store.offloading.is_on:
-            self._host.engine.over_memory = store.offloading.is_full
+            self._host.engine.refusals.over_memory = store.offloading.is_full
             return
         limit = self._config["maxmemory"]
         over = bool(limit) and resident_bytes() > limit
@@ -96,4 +96,4 @@ class Maintenance:
             self._freed = now
             return_free_memory()
             over = resident_bytes() > limit
-        self._host.engine.over_memory = over
+        self._host.engine.refusals.over_memory = over

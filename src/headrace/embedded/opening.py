@@ -55,8 +55,8 @@ def open_database(path: str | os.PathLike[str] | None, settings: dict[str, objec
     else:
         host = _open_directory(Path(path).expanduser().absolute(), config)
     _refuse_changes(config, in_memory=path is None)
-    host.engine.failure_hook = _log_failure
-    host.engine.warning_hook = _log.warning
+    host.engine.hooks.failure = _log_failure
+    host.engine.hooks.warning = _log.warning
     maintenance = Maintenance(host)
 
     def close() -> None:

@@ -83,8 +83,8 @@ cdef class Applier:
 
     def serve_clients(self) -> None:
         """Let clients see what was done: those that listen, and those that wait for a key."""
-        if self.engine.pushes:
-            self.engine.deliver_pushes()
+        if self.engine.outbox.behind:
+            self.engine.send_messages()
         serve_waiting(self.engine)
         self.engine.flush_clients()
 

@@ -16,8 +16,8 @@ def is_replica(client: Client) -> bool:
 
 
 def _flags_of(engine: "Engine", client: Client) -> str:
-    tracked = engine.tracker.clients.get(client)
-    flags = "O" if client in engine.monitors.clients else ""
+    tracked = engine.observers.tracker.clients.get(client)
+    flags = "O" if client in engine.observers.monitors.clients else ""
     if client.is_master:
         flags += "M"
     if client.subscribed:
@@ -61,7 +61,7 @@ def describe(engine: "Engine", client: Client, steady_ms: int, argument_bytes: i
     """Describe a connection; `argument_bytes` are those of the command that it runs."""
     figures = client.channel.figures()
     total = memory_of(client, argument_bytes)
-    tracked = engine.tracker.clients.get(client)
+    tracked = engine.observers.tracker.clients.get(client)
     queued = client.queue or []
     written = client.reply.written()
     fields = {

@@ -24,7 +24,7 @@ cdef enum:
 cdef class Clocks:
     """See the module."""
 
-    def __init__(self):
+    def __cinit__(self):
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
         self.lead_ms = self.now_ms - self.steady_now_ms

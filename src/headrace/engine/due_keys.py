@@ -63,9 +63,9 @@ class DueKeys:
         self._ready: dict[Place, None] = {}  # due, in the order of their turns
         self._held: dict[Place, tuple[int, bytes]] = {}  # until when, and why
         self._chore = engine.chores.register(self._take_turn, in_unix_time=in_unix_time, pause_ms=0)
-        engine.due_keys[kind] = self
+        engine.side_keys.due[kind] = self
         engine.side_keys.watch(kind, self)
-        engine.promotion_hooks.append(self._expect_first)
+        engine.hooks.promotion.append(self._expect_first)
 
     # --- which is due ------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class DueKeys:
         engine, now_ms = self._engine, self._now()
         if engine.is_replica:
             return None  # promotion wakes it
-        if engine.loading or engine.write_refusal is not None or engine.clocks.steady_now_ms < engine.paused_until:
+        if engine.loading or engine.refusals.writes is not None or engine.pauses.are_on():
             return now_ms + PAUSE_MS
         while (due := self._first_due()) is not None and due <= now_ms:
             _, number, key = heappop(self._heap)
@@ -182,7 +182,7 @@ class DueKeys:
     def _hold(self, place: Place, reason: bytes, now_ms: int) -> None:
         if self.held_for(place) != reason:
             shown = place[1].decode("utf-8", "backslashreplace")
-            self._engine.warning_hook(
+            self._engine.hooks.warning(
                 f"What is {self._kind.decode()} for {shown!r} waits, and nothing of it is lost: "
                 f"{reason.decode('utf-8', 'backslashreplace')}. It is tried again each second."
             )

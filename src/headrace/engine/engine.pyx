@@ -22,13 +22,12 @@ from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.clocks cimport Clocks, begin_next
 from headrace.engine.command cimport (
-    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_MONITOR, SKIP_SLOWLOG, WRITE, count_call,
+    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_SLOWLOG, WRITE, count_call,
 )
 from headrace.engine.keyspace cimport begin_command
 from headrace.engine.refusals cimport find_command, find_effect, refuse
 from headrace.engine.blocking.waking cimport run_due, serve_waiting
 
-import traceback
 from secrets import token_hex
 
 from headrace.core.cold import ColdMiss
@@ -38,18 +37,15 @@ from headrace.engine.chores import Chores
 from headrace.engine.errors import INTERNAL_ERROR, OUT_OF_MEMORY, CommandError
 from headrace.engine.freeing import Freeing
 from headrace.engine.history import History
+from headrace.engine.hooks import Hooks
 from headrace.engine.latency import LatencyMonitor
-from headrace.engine.pubsub.monitoring import Monitors
-from headrace.engine.blocking.pausing import must_wait
 from headrace.engine.persistence import Persistence
 from headrace.engine.replication import Replication
 from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.side_keys import SideKeys
 from headrace.engine.staging import Staging
-from headrace.engine.pubsub.tracking import Tracker
 from headrace.engine.tickets import Tickets
 from headrace.engine.blocking.waiting import WaitingRoom
-from headrace.engine.write_refusals import WriteRefusals
 
 
 cdef uint64_t NEVER = <uint64_t>-1      # as a duration: longer than any command takes
@@ -68,7 +64,6 @@ cdef class Engine:
         self.clients = {}
         self.stats = Stats()
         self.side_keys = SideKeys()
-        self.due_keys = {}
         self.tickets = Tickets()
         self.keyspace = Keyspace(self)
         self.databases = self.keyspace.databases
@@ -80,23 +75,16 @@ cdef class Engine:
         self.latency = LatencyMonitor()
         self.persistence = Persistence()
         self.replication = Replication(self)
-        self.write_refusals = WriteRefusals(self)
-        self.failure_hook = print_failure
-        self.warning_hook = ignore_warning
-        self.promotion_hooks = []
+        self.refusals = StandingRefusals()
+        self.hooks = Hooks()
         self.effects = EffectLog()
-        self.unflushed = []
-        self.pushes = []
+        self.outbox = Outbox(self.clients)
         self.exchange = Exchange(self.push)
-        self.monitors = Monitors(self)
-        self.tracker = Tracker(self)
-        self.staging = Staging(self.expect_staged)
-        self.staging_expiry = self.chores.register(self.expire_staged, in_unix_time=False)
-        config.watch("headrace-stage-ttl", lambda _: self.expect_staged(self.staging.oldest_ms))
+        self.observers = Observers(self)
+        self.staging = Staging(self.chores, self.clocks, config)
         self.freeing = Freeing(config)
-        self.postponed = {}
         self.history = History(self)
-        self.pauses = {}
+        self.pauses = Pauses(self)
         self.chores.set_lead(self.clocks.lead_ms, self.clocks.steady_now_ms)
         self.keyspace.second = self.clocks.steady_now_ms // 1000
         config.watch("rdb-compatibility-version", self.effects.speak_to)
@@ -135,7 +123,7 @@ cdef class Engine:
         self.stats.slow_text = self.config["slowlog-entry-max-string-len"]
         self.stats.slow_ns = NEVER if slower_us < 0 or self.stats.slow_most == 0 else min(slower_us * 1000, NEVER)
         self.latency.threshold_ms = self.config["latency-monitor-threshold"]
-        self.spike_ns = min(self.latency.threshold_ms * 1000000, NEVER) or NEVER
+        self.stats.spike_ns = min(self.latency.threshold_ms * 1000000, NEVER) or NEVER
 
     # --- loading -----------------------------------------------------------------------------------------------
 
@@ -176,20 +164,14 @@ cdef class Engine:
     def disconnect(self, client: Client) -> None:
         """Forget a client and all it waited for and watched."""
         self.waiting.leave(client)
-        self.postponed.pop(client, None)
+        self.pauses.held.pop(client, None)
         client.postponed = None
         client.discard_transaction()
         self.exchange.leave(client)
-        if self.attended:
-            self.stop_attending(client)
+        if self.observers.present:
+            self.observers.remove(client)
         self.clients.pop(client.id, None)
         client.channel = CLOSED         # which knows the client: the two must not keep each other
-
-    def stop_attending(self, client: Client) -> None:
-        """Show a client no more commands, and tell it of no more keys."""
-        self.monitors.remove(client)
-        self.tracker.disable(client)
-        self.attended = bool(self.monitors.clients or self.tracker.clients)
 
     # --- replication -------------------------------------------------------------------------------------------
 
@@ -205,7 +187,7 @@ cdef class Engine:
         self.effects.end_following()
         self.keyspace.plan_expiry()
         self.rules.wake()
-        for resume in self.promotion_hooks:
+        for resume in self.hooks.promotion:
             resume()
 
     # --- running -----------------------------------------------------------------------------------------------
@@ -221,13 +203,13 @@ cdef class Engine:
             self.execute_muted(client, argv)
         else:
             self.dispatch(client, argv)
-        if self.attended:
-            self.tracker.end_command(client)
-        if self.pushes:
-            self.deliver_pushes()
+        if self.observers.present:
+            self.observers.tracker.end_command(client)
+        if self.outbox.behind:
+            self.send_messages()
         if self.keyspace.ready and self.busy is None:
             serve_waiting(self)
-        return self.note_unflushed(client)      # behind the clients that waited for what it did
+        return self.outbox.note(client)      # behind the clients that waited for what it did
 
     cdef int execute_muted(self, Client client, list argv) except -1:
         """The same for a client that does not want the reply."""
@@ -255,10 +237,8 @@ cdef class Engine:
             return 0
         begin_next(self.clocks)
         client.active_ms = self.clocks.steady_now_ms
-        if self.paused_until and must_wait(self, client, command, argv):
-            client.postponed = argv
-            self.postponed[client] = None
-            return 0
+        if self.pauses.first_end_ms and self.pauses.holds(client, command, argv):
+            return self.pauses.hold(client, argv)
         if client.queue is not None and not command.flags & IN_MULTI:
             if command.flags & NO_MULTI:
                 client.queue_failed = True
@@ -267,8 +247,8 @@ cdef class Engine:
                 client.keep_for_exec(command, argv)
             client.reply.simple(b"QUEUED")
             return 0
-        if command.flags & LENGTHY and self.long_runs is not None and runs_script(client, command):
-            self.long_runs.begin(client, command, argv)
+        if command.flags & LENGTHY and self.hooks.long_runs is not None and runs_script(client, command):
+            self.hooks.long_runs.begin(client, command, argv)
             return 0
         return self.run(client, command, argv)
 
@@ -292,17 +272,17 @@ cdef class Engine:
         """Refuse other clients, because a command is not over; what is there of its reply stays."""
         self.busy = run
         client.postponed = argv
-        self.unflushed = [other for other in self.unflushed if other is not client]
+        self.outbox.leave_out(client)
 
     def end_pause(self, client: Client, written: int) -> None:
         """Do what follows a command that had paused: other clients may work again."""
         self.busy = None
         client.postponed = None
         client.dirty = False
-        self.note_unflushed(client)
+        self.outbox.note(client)
         self.mute(client, written)
-        if self.pushes:
-            self.deliver_pushes()
+        if self.outbox.behind:
+            self.send_messages()
         client.channel.resume()
         run_due(self)
 
@@ -325,8 +305,8 @@ cdef class Engine:
         call.argc = PyList_GET_SIZE(argv)
         call.now_ms = self.clocks.now_ms
         begin_command(self.keyspace, client, command)
-        if self.attended:
-            self.attend_before(client, command, argv)
+        if self.observers.present:
+            self.observers.begin_command(client, command, argv)
         self.depth += 1
         try:
             command.handler(call)
@@ -353,15 +333,15 @@ cdef class Engine:
             client.reply.rewind(written)
             client.reply.error(INTERNAL_ERROR)
             self.stats.count_error(INTERNAL_ERROR)
-            self.failure_hook(command.name, bug)
+            self.hooks.failure(command.name, bug)
         finally:
             self.depth -= 1
         if put_off:
             if self.depth == 0 and self.effects.pending:        # of a group that the rules have made
                 self.effects.settle()
             return 0
-        if self.attended:
-            self.attend_after(client, command, argv)
+        if self.observers.present:
+            self.observers.end_command(client, command, argv)
         # Fewer changes than before: a snapshot was written, or loaded, which is no effect.
         if self.dirty > dirty and not call.explicit_effects and self.effects.wanted:
             self.effects.add(call.db.number, argv)
@@ -383,31 +363,9 @@ cdef class Engine:
         client.commands_run += 1
         if took >= self.stats.slow_ns and not command.flags & SKIP_SLOWLOG:
             self.stats.log_slow(client, argv, took, self.clocks.now_ms)
-        if took >= self.spike_ns:
+        if took >= self.stats.spike_ns:
             kind = b"fast-command" if command.flags & FAST else b"command"
             self.latency.add(kind, took // 1000000, self.clocks.now_ms // 1000)
-        return 0
-
-    cdef int attend_before(self, Client client, Command command, list argv) except -1:
-        """Show a script before the commands that it runs."""
-        if self.depth == 0:
-            self.tracker.current = client
-        if command.flags & SKIP_MONITOR and self.monitors.clients and not client.retrying:
-            self.monitors.show(client, command, argv)
-        return 0
-
-    cdef int attend_after(self, Client client, Command command, list argv) except -1:
-        """Show a command to clients that monitor, and remember what a tracked client has read."""
-        if self.monitors.clients and not command.flags & SKIP_MONITOR and not client.retrying:
-            self.depth += 1                     # the lines come behind the reply
-            try:
-                self.monitors.show(client, command, argv)
-            finally:
-                self.depth -= 1
-        if command.flags & READ and self.tracker.clients:
-            self.tracker.remember(client, command, argv)
-        if self.depth == 0:
-            self.tracker.current = None
         return 0
 
     def run_queued(self, client: Client) -> None:
@@ -457,19 +415,15 @@ cdef class Engine:
         try:
             handler(call, target)
         except Exception as bug:
-            self.failure_hook(b"rules", bug)
+            self.hooks.failure(b"rules", bug)
         finally:
             self.depth -= 1
         self.actor.reply.rewind(0)
         if self.depth == 0 and self.effects.pending:
             self.effects.settle()
-        if self.depth == 0 and self.pushes:
-            self.deliver_pushes()
+        if self.outbox.behind:
+            self.send_messages()
         return 0
-
-    cdef bint is_paused(self) noexcept:
-        """Whether CLIENT PAUSE wants the data to stay as it is; one whose time is up may still have to be ended."""
-        return self.paused_until != 0 and self.clocks.steady_now_ms < self.paused_until
 
     # --- time --------------------------------------------------------------------------------------------------
 
@@ -481,23 +435,9 @@ cdef class Engine:
         self.keyspace.second = self.clocks.steady_now_ms // 1000
         self.stats.sample_rates(self.clocks.steady_now_ms)
         self.look_for_clock_step()
-        if self.attended:
-            self.tracker.limit(self.config["tracking-table-max-keys"])
+        if self.observers.present:
+            self.observers.tracker.limit(self.config["tracking-table-max-keys"])
         run_due(self)
-
-    def expire_staged(self) -> int | None:
-        """Forget what was staged too long ago; returns when the next is."""
-        self.staging.expire(self.clocks.steady_now_ms - 1000 * self.config["headrace-stage-ttl"])
-        return self.staged_until(self.staging.oldest_ms)
-
-    def expect_staged(self, touched_ms: int | None) -> None:
-        """Have forgotten in time what was staged then, where there is something."""
-        if touched_ms is not None:
-            self.staging_expiry.expect(self.staged_until(touched_ms))
-
-    def staged_until(self, touched_ms: int | None) -> int | None:
-        """Return when something is forgotten that was staged at a time."""
-        return None if touched_ms is None else touched_ms + 1000 * self.config["headrace-stage-ttl"] + 1
 
     cdef int look_for_clock_step(self) except -1:
         """When Unix time was set, let clients look again that wait for entries to be idle: idle times are Unix time."""
@@ -512,55 +452,19 @@ cdef class Engine:
     cpdef int push(self, Client client, bytes message) except -1:
         """Send a client what answers no request; while a command runs, behind its reply."""
         if self.depth:
-            self.pushes.append((client, message))
-        elif client.id in self.clients:
-            client.reply.raw(message)
-            self.note_unflushed(client)
-        return 0
+            self.outbox.behind.append((client, message))
+            return 0
+        return self.outbox.send(client, message)
 
-    cdef int deliver_pushes(self) except -1:
-        pushes = self.pushes
-        self.pushes = []
-        for client, message in pushes:
-            self.push(<Client>client, <bytes>message)
-        return 0
-
-    cpdef int note_unflushed(self, Client client) except -1:
-        """Remember a client that has, or may have, replies to send at the end of the turn."""
-        if not client.dirty:
-            client.dirty = True
-            self.unflushed.append(client)
-        return 0
-
-    def fail_unsent_replies(self, text: bytes) -> None:
-        """Answer an error in place of replies that have not left yet: what they tell of may be lost."""
-        cdef Client client
-        for client in self.unflushed:
-            if client.reply.written():
-                client.channel.fail(text)
+    cdef int send_messages(self) except -1:
+        """Send the messages that waited for the end of a command, unless that is part of another."""
+        return self.outbox.send_behind() if self.depth == 0 else 0
 
     cpdef int flush_clients(self) except -1:
-        """Let every client that has replies send them."""
-        cdef Client client
-        self.flush_due = False
-        if self.attended and self.depth == 0:
-            self.tracker.broadcast()
-        if self.unflushed:
-            clients = self.unflushed
-            self.unflushed = []
-            for client in clients:
-                client.dirty = False
-                client.channel.flush()
-        return 0
-
-
-def print_failure(name: bytes, bug: Exception) -> None:
-    """Say on standard error what went wrong in a command; a host may have a log instead."""
-    traceback.print_exception(bug)
-
-
-def ignore_warning(text: str) -> None:
-    """Do without a sentence for the operator, where there is no log."""
+        """Let every client that has replies send them, and clients that track keys hear of changes."""
+        if self.observers.present and self.depth == 0:
+            self.observers.tracker.broadcast()
+        return self.outbox.flush()
 
 
 cdef bint runs_script(Client client, Command command):

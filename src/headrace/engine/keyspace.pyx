@@ -73,7 +73,7 @@ cdef class Keyspace:
                 # A pause keeps the data as it is. A command that writes removes the key nevertheless: it would write
                 # into a key whose time has come, and what it wrote would be gone with it. A replica keeps the key, too,
                 # until its master says that it is gone.
-                if self.writing or not (engine.is_replica or engine.is_paused()):
+                if self.writing or not (engine.is_replica or engine.pauses.are_on()):
                     self.expire_now(db, key)
                 self.count_miss(db, key)
                 return None
@@ -100,8 +100,8 @@ cdef class Keyspace:
         if db.watchers and key in db.watchers:
             for client in db.watchers[key]:
                 client.watch_failed = True
-        if (<Engine>self.engine).attended:
-            (<Engine>self.engine).tracker.invalidate(key)
+        if (<Engine>self.engine).observers.present:
+            (<Engine>self.engine).observers.tracker.invalidate(key)
         if is_side_key(key):
             db.note_side_key(key)
         return 0
@@ -145,7 +145,7 @@ cdef class Keyspace:
         if engine.is_replica:
             return None                 # its master says what has expired; `plan_expiry` is called when it is none
         # While data is loading, a key whose time has come may be one that is still to be changed.
-        if not self.active_expiry or engine.loading or engine.is_paused():
+        if not self.active_expiry or engine.loading or engine.pauses.are_on():
             return engine.clocks.now_ms
         for key in db.expired(engine.clocks.now_ms, EXPIRED_AT_ONCE):
             self.expire_now(db, key)

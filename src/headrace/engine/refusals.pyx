@@ -83,14 +83,14 @@ cdef bint admits(Engine engine, Client client, Command command, list argv) excep
         if refusal is not None:
             refuse(engine, client, command, refusal)
             return False
-    if engine.over_memory and flags_of(client, command) & DENY_OOM and not only_reads(command, argv):
+    if engine.refusals.over_memory and flags_of(client, command) & DENY_OOM and not only_reads(command, argv):
         refuse(engine, client, command, OUT_OF_MEMORY)
         return False
-    if engine.write_refusal is not None and flags_of(client, command) & WRITE and not only_reads(command, argv):
-        refuse(engine, client, command, engine.write_refusal)
+    if engine.refusals.writes is not None and flags_of(client, command) & WRITE and not only_reads(command, argv):
+        refuse(engine, client, command, engine.refusals.writes)
         return False
-    if engine.stale_refusal is not None and not runs_stale(client, command):
-        refuse(engine, client, command, engine.stale_refusal)
+    if engine.refusals.stale is not None and not runs_stale(client, command):
+        refuse(engine, client, command, engine.refusals.stale)
         return False
     if engine.loading and not command.flags & LOADING:
         refuse(engine, client, command, b"LOADING Redis is loading the dataset in memory")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from headrace.engine.database import Database
+    from headrace.engine.due_keys import DueKeys
 
 _BEGIN: Final = b"headrace:{"
 
@@ -38,6 +39,7 @@ class SideKeys:
     """See the module."""
 
     def __init__(self) -> None:
+        self.due: dict[bytes, DueKeys] = {}  # kind -> those of them at which something is due by time
         self._watchers: dict[bytes, SideKeyWatcher] = {}
 
     def watch(self, kind: bytes, watcher: SideKeyWatcher) -> None:

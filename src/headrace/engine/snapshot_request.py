@@ -4,7 +4,7 @@
     REPLCONF rdb-filter-only functions      of that, only the functions
     SYNC                                    now
 
-The host writes and sends them; the engine knows it as `engine.snapshot_sender`.
+The host writes and sends them; the engine knows it as `engine.hooks.snapshot_sender`.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol

@@ -6,11 +6,13 @@ It is memory, and no data: it does not survive the process, and what nobody comm
 again.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.core.errors import HeadraceError
 from headrace.core.packed import Packed
+from headrace.engine.chores import Chores
+from headrace.engine.clocks import Clocks
+from headrace.engine.configuration.config import Config
 
 
 class OffsetBeyondPart(HeadraceError, ValueError):
@@ -59,12 +61,15 @@ class StagedBatch:
 
 
 class Staging:
-    """See the module. `bytes` is what all payloads together take; `on_added` is told when something came."""
+    """See the module. `bytes` is what all payloads together take."""
 
-    def __init__(self, on_added: Callable[[int], None]) -> None:
+    def __init__(self, chores: Chores, clocks: Clocks, config: Config) -> None:
         self.batches: dict[BatchName, StagedBatch] = {}
-        self._on_added = on_added
         self.bytes = 0
+        self._clocks = clocks
+        self._config = config
+        self._expiry = chores.register(self._expire, in_unix_time=False)
+        config.watch("headrace-stage-ttl", lambda _: self._expect(self._oldest_ms))
 
     def add(self, name: BatchName, partition: int, payload: Packed, offset: int | None, steady_ms: int) -> StagedPart:
         """Append a payload to a part; with an offset, in place of whatever lies behind so many entries."""
@@ -77,7 +82,7 @@ class Staging:
         batch.parts[partition] = part
         batch.touched_ms = steady_ms
         self.batches[name] = batch
-        self._on_added(steady_ms)
+        self._expect(steady_ms)
         return part
 
     def drop(self, name: BatchName) -> int:
@@ -94,11 +99,23 @@ class Staging:
             self.drop(other)
 
     @property
-    def oldest_ms(self) -> int | None:
+    def _oldest_ms(self) -> int | None:
         """When the batch was touched that nothing was added to for the longest time."""
         return min((batch.touched_ms for batch in self.batches.values()), default=None)
 
-    def expire(self, before_ms: int) -> None:
-        """Forget the batches that nothing was added to since a time."""
+    def _expire(self) -> int | None:
+        """Forget the batches that nothing was added to for too long; return when the next is."""
+        before_ms = self._clocks.steady_now_ms - 1000 * self._config["headrace-stage-ttl"]
         for name in [name for name, batch in self.batches.items() if batch.touched_ms < before_ms]:
             self.drop(name)
+        return self._kept_until(self._oldest_ms)
+
+    def _expect(self, touched_ms: int | None) -> None:
+        """Have forgotten in time what was staged then, where there is something."""
+        until_ms = self._kept_until(touched_ms)
+        if until_ms is not None:
+            self._expiry.expect(until_ms)
+
+    def _kept_until(self, touched_ms: int | None) -> int | None:
+        """Return when something is forgotten that was staged at a time."""
+        return None if touched_ms is None else touched_ms + 1000 * int(self._config["headrace-stage-ttl"]) + 1

@@ -14,6 +14,7 @@ cdef class Stats:
     cdef public uint64_t query_limit_closed     # clients that were disconnected because they sent too much …
     cdef public uint64_t output_limit_closed    # … or left too much unread
     cdef public uint64_t slow_ns        # commands from here on are slow
+    cdef public uint64_t spike_ns       # … and from here on spikes of latency
     cdef public Py_ssize_t slow_most
     cdef public Py_ssize_t slow_arguments   # of a slow command, as much is kept
     cdef public Py_ssize_t slow_text

@@ -18,6 +18,7 @@ class Stats:
     query_limit_closed: int
     output_limit_closed: int
     slow_ns: int
+    spike_ns: int
     slow_most: int
     slow_arguments: int
     slow_text: int

@@ -82,7 +82,7 @@ class MasterApplier:
         asked = None if stream.asked_at < 0 else engine.effects.offset + stream.asked_at
         for repeated, data, database in stream.finish(self.database):
             if repeated:
-                if master is not None and engine.monitors.clients:
+                if master is not None and engine.observers.monitors.clients:
                     self._show(master, data)
                 engine.effects.forward(data, database)
             else:
@@ -101,7 +101,7 @@ class MasterApplier:
                 master.db = engine.databases[int(argv[1])]
             command = engine.commands.named_by(argv)
             if command is not None:
-                engine.monitors.show(master, command, argv)
+                engine.observers.monitors.show(master, command, argv)
 
     def _refuse(self, argv: list[bytes], error: bytes) -> CannotApply | None:
         why = error.decode("utf-8", "backslashreplace")

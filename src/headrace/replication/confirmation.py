@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final
 
 from headrace.engine.engine import Engine
-from headrace.engine.write_refusals import Cause
+from headrace.engine.standing_refusals import Cause
 from headrace.replication.followers import Followers
 from headrace.storage.journal import Journal
 from headrace.storage.log import Log
@@ -55,7 +55,7 @@ class Confirmation:
                 self._journal.drain()  # what is here counts as confirmed: as a replica it may not have been on disk yet
             self._journal.await_replicas(bool(needed), self._engine.effects.offset)
         enough = self._followers.confirming_count(self._config["min-replicas-max-lag"]) >= needed
-        self._engine.write_refusals.set(Cause.CONFIRMATION, None if enough else TOO_FEW)
+        self._engine.refusals.refuse_writes(Cause.CONFIRMATION, None if enough else TOO_FEW)
 
     def acknowledged(self) -> None:
         """Send the replies whose effects enough replicas have on disk."""

@@ -11,7 +11,7 @@ writes that waited run.
 
 from collections.abc import Callable
 
-from headrace.engine.blocking.pausing import NO_END_MS, Purpose, pause, unpause
+from headrace.engine.blocking.pausing import NO_END_MS, Purpose
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.replication import FailoverRequest
@@ -70,7 +70,7 @@ class Failover:
         self._request = request
         self._end_ms = self._engine.clocks.steady_now_ms + request.timeout_ms if request.timeout_ms else 0
         self.state = WAITING
-        pause(self._engine, NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
+        self._engine.pauses.begin(NO_END_MS, writes_only=True, purpose=Purpose.FAILOVER)
 
     def tick(self) -> None:
         """Hand over where a replica has everything; give up, or hand over nevertheless, where the time is over."""
@@ -117,7 +117,7 @@ class Failover:
 
     def _end(self) -> None:
         self.state = NONE
-        unpause(self._engine, Purpose.FAILOVER)
+        self._engine.pauses.end(Purpose.FAILOVER)
 
     def _find(self, target: tuple[str, int]) -> Follower | None:
         for follower in self._followers:

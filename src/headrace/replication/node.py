@@ -16,14 +16,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from headrace.engine.blocking.pausing import NO_END_MS, Purpose, pause, unpause
+from headrace.engine.blocking.pausing import NO_END_MS, Purpose
 from headrace.engine.blocking.waiting import NOT_UNBLOCKED
 from headrace.engine.blocking.waking import release, replicas_have_more
 from headrace.engine.client import Client
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.replication import FailoverRequest, Replication, RoleReply
-from headrace.engine.write_refusals import Cause
+from headrace.engine.standing_refusals import Cause
 from headrace.replication.confirmation import Confirmation
 from headrace.replication.failover import Failover
 from headrace.replication.parts import Followers, MasterLink
@@ -105,11 +105,11 @@ class ReplicationNode(Replication):
 
     def hold_writes(self) -> None:
         """Let writes wait, because the server is about to end."""
-        pause(self._engine, NO_END_MS, writes_only=True, purpose=Purpose.SHUTDOWN)
+        self._engine.pauses.begin(NO_END_MS, writes_only=True, purpose=Purpose.SHUTDOWN)
 
     def resume_writes(self) -> None:
         """Run the writes that waited, because the server goes on."""
-        unpause(self._engine, Purpose.SHUTDOWN)
+        self._engine.pauses.end(Purpose.SHUTDOWN)
 
     def count_behind(self, offset: int) -> int:
         """How many followers that are online have not acknowledged an offset."""
@@ -207,11 +207,13 @@ class ReplicationNode(Replication):
     def _decide_refusals(self) -> None:
         """Refuse what this server cannot do now."""
         engine, config = self._engine, self._config
-        refusals = engine.write_refusals
-        refusals.set(Cause.READ_ONLY, READ_ONLY if engine.is_replica and config["replica-read-only"] else None)
-        refusals.set(Cause.REPLICAS, None if self._has_enough_replicas() else TOO_FEW_REPLICAS)
+        refusals = engine.refusals
+        refusals.refuse_writes(
+            Cause.READ_ONLY, READ_ONLY if engine.is_replica and config["replica-read-only"] else None
+        )
+        refusals.refuse_writes(Cause.REPLICAS, None if self._has_enough_replicas() else TOO_FEW_REPLICAS)
         stale = engine.is_replica and not config["replica-serve-stale-data"] and self.link.state != "connected"
-        engine.stale_refusal = MASTER_DOWN if stale else None
+        engine.refusals.stale = MASTER_DOWN if stale else None
         self._confirmation.decide()
 
     def _has_enough_replicas(self) -> bool:
@@ -308,7 +310,7 @@ class ReplicationNode(Replication):
     def _acknowledged(self) -> None:
         self._confirmation.acknowledged()
         replicas_have_more(self._engine)
-        refusals = self._engine.write_refusals
+        refusals = self._engine.refusals
         if refusals[Cause.REPLICAS] is not None or refusals[Cause.CONFIRMATION] is not None:
             self._decide_refusals()
 

@@ -63,7 +63,7 @@ class _Receiver:
 
 
 class SnapshotClients:
-    """The host's side of `engine.snapshot_sender`."""
+    """The host's side of `engine.hooks.snapshot_sender`."""
 
     def __init__(self, engine: Engine, snapshots: OutgoingSnapshots, log: Log) -> None:
         self._engine = engine

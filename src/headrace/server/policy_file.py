@@ -167,5 +167,5 @@ class PolicyFile:
         if reply.startswith(b"-"):
             refusal = reply[1:].strip().removeprefix(b"ERR ").decode("utf-8", "backslashreplace")
             self._log.warning(f"A rule of {self._path} is refused: {refusal}")
-            if self._engine.write_refusal is not None:  # for a moment
+            if self._engine.refusals.writes is not None:  # for a moment
                 self._changed_ns = 0

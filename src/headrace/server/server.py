@@ -79,10 +79,10 @@ class Server:
         self._freed_ms = 0
         self._fatal_error: Exception | None = None
         self.engine.chores.set_alarm = self._set_alarm
-        self.engine.snapshot_sender = SnapshotClients(self.engine, self.followers.snapshots, log)
-        self.engine.failure_hook = self._log_failure
-        self.engine.warning_hook = log.warning
-        self.engine.long_runs = LongRuns(self.engine, self._loop.call_soon) if CAN_PAUSE else None
+        self.engine.hooks.snapshot_sender = SnapshotClients(self.engine, self.followers.snapshots, log)
+        self.engine.hooks.failure = self._log_failure
+        self.engine.hooks.warning = log.warning
+        self.engine.hooks.long_runs = LongRuns(self.engine, self._loop.call_soon) if CAN_PAUSE else None
         self._threads = ThreadPoolExecutor(_THREADS, "headrace-segments")
         self.engine.history.beside = self.store.offloading.beside = self._run_beside
         self.store.offloading.soon = self._loop.call_soon
@@ -213,7 +213,7 @@ class Server:
             return_free_memory()
             over = resident_bytes() > limit
         ignored = self.engine.is_replica and self.config["replica-ignore-maxmemory"]
-        self.engine.over_memory = over and not ignored
+        self.engine.refusals.over_memory = over and not ignored
 
     # --- the log -----------------------------------------------------------------------------------------------
 

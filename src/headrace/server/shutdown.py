@@ -57,7 +57,7 @@ class Shutdown:
         self._stopped_by_interrupt = False
         self._waiting: asyncio.Task[None] | None = None  # until replicas have everything
         self._deadline = 0.0  # monotonic
-        store.engine.server_end = self
+        store.engine.hooks.server_end = self
 
     def follow_signals(self) -> None:
         """End by signals; those of a terminal that closes and of logrotate are ignored."""

@@ -78,8 +78,8 @@ cdef class Session:
             if self.journal.must_hold(client.told):
                 self.engine.flush_clients()         # into the journal's hands, each as far as it has come
                 self.journal.end_batch(self.engine.clocks.last_ns)
-            elif not self.engine.flush_due:
-                self.engine.flush_due = True
+            elif not self.engine.outbox.flush_due:
+                self.engine.outbox.flush_due = True
                 self.wire.flush_soon()
         elif not client.authenticated and self.parser.buffered() > STRANGER_MOST:
             self.pause_reading()
@@ -114,7 +114,7 @@ cdef class Session:
                 if argv is None:
                     if self.ended:
                         client.closing = True
-                        self.engine.note_unflushed(client)
+                        self.engine.outbox.note(client)
                     else:
                         self.resume_reading()
                     break
@@ -132,7 +132,7 @@ cdef class Session:
             self.broken = True
             client.reply.error(error.text)
             client.closing = True
-            self.engine.note_unflushed(client)
+            self.engine.outbox.note(client)
         except MemoryError:
             argv = None
             if self.parser is not None:

@@ -74,8 +74,8 @@ def _drop_data(engine: Engine) -> None:
             engine.keyspace.touch(db, key)
         engine.freeing.discard_keys(db.clear(), beside=True)
     engine.functions.flush()
-    if engine.attended:
-        engine.tracker.invalidate_all()
+    if engine.observers.present:
+        engine.observers.tracker.invalidate_all()
 
 
 def _wake_readers(engine: Engine) -> None:

@@ -92,7 +92,7 @@ class Scratch:
         config = Config()
         config.load("databases", [str(_DATABASES)])
         self.engine = make_engine(config)
-        self.engine.failure_hook = lambda _name, _bug: None
+        self.engine.hooks.failure = lambda _name, _bug: None
         self.applier = Applier(self.engine, self.engine.clocks.unix_ms())
 
     def inspect(

@@ -29,7 +29,7 @@ from headrace.core.errors import ColdReadError
 from headrace.core.offloading import PackedRun, hot_bytes, move_part, pack_run, parts_of, settle_run
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
-from headrace.engine.blocking.pausing import Purpose, pause, unpause
+from headrace.engine.blocking.pausing import Purpose
 from headrace.engine.engine import Engine
 from headrace.engine.history import Beside
 from headrace.engine.process import return_free_memory
@@ -187,10 +187,10 @@ class Offloading:
         if self.soon is not None and self.is_behind:
             self._holds_writes = True
             until_ms = self._engine.clocks.steady_ms() + _LONGEST_HOLD_MS
-            pause(self._engine, until_ms, writes_only=True, purpose=Purpose.MEMORY)
+            self._engine.pauses.begin(until_ms, writes_only=True, purpose=Purpose.MEMORY)
         elif self._holds_writes and (used <= self._config["maxmemory"] or not self._is_busy):
             self._holds_writes = False
-            unpause(self._engine, Purpose.MEMORY)
+            self._engine.pauses.end(Purpose.MEMORY)
 
     @property
     def _is_busy(self) -> bool:

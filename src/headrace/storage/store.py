@@ -26,7 +26,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
 from headrace.engine.persistence import Persistence, Progress
 from headrace.engine.snapshot_request import SnapshotParts
-from headrace.engine.write_refusals import Cause
+from headrace.engine.standing_refusals import Cause
 from headrace.storage.adoption import examine, load_adopted
 from headrace.storage.append_files import AppendFiles
 from headrace.storage.child import Job, Outcome, Work
@@ -260,7 +260,7 @@ class Store(Persistence):
             f"The disk refuses what is written to {self.directory.append_directory}: {self._disk_error}. "
             "Writes are refused until it takes it; reads go on."
         )
-        self.engine.fail_unsent_replies(fate_unknown(error))
+        self.engine.outbox.fail_unsent(fate_unknown(error))
 
     def _retry(self) -> None:
         if monotonic() - self._retried < _RETRY_S:
@@ -293,7 +293,7 @@ class Store(Persistence):
             refusal = b"MISCONF Errors writing to the AOF file: " + os.fsencode(self._disk_error)
         elif self.saving.stops_writes():
             refusal = _SNAPSHOTS_FAIL
-        self.engine.write_refusals.set(Cause.DISK, refusal)
+        self.engine.refusals.refuse_writes(Cause.DISK, refusal)
 
     # --- settings --------------------------------------------------------------------------------------------------
 

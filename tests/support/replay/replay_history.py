@@ -19,7 +19,6 @@ from typing import Final
 
 from headrace.commands.all import TABLE
 from headrace.core.stream import Stream
-from headrace.engine.blocking.pausing import unpause
 from headrace.engine.blocking.waking import run_due
 from headrace.engine.configuration.config import Config
 from headrace.storage.assembly import assemble
@@ -76,7 +75,7 @@ class Machine:
         )
         self.engine.clocks.unix_source = clock
         self.engine.clocks.steady_source = steady_clock or clock
-        self.engine.failure_hook = _raise
+        self.engine.hooks.failure = _raise
         self.journal.room = 0
 
     def open(self) -> None:
@@ -226,7 +225,7 @@ class History:
         self.tally[kind] += 1
         self.lines.append(f"--- {kind}")
         machine = self.machine
-        unpause(machine.engine)
+        machine.engine.pauses.end()
         machine.journal.commit()
         if kind == "rewrite":
             self._run([b"BGREWRITEAOF"], client=InProcessClient(machine.engine))

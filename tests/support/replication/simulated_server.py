@@ -156,7 +156,7 @@ class Process:
             config, log, directory=DataDirectory(machine.disk, ROOT), background=False, spawn=InlineJob
         )
         self.engine.clocks.unix_source = self.engine.clocks.steady_source = timeline.milliseconds
-        self.engine.failure_hook = _raise
+        self.engine.hooks.failure = _raise
         self.journal.immediate = False
         self.journal.room = 3000
         self.connections = Connections(self.engine, self.journal, log, events, count_handshakes=lambda: 0)

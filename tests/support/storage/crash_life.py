@@ -101,7 +101,7 @@ class Process:
             config, self.warnings, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
         )
         self.engine.clocks.unix_source = self.engine.clocks.steady_source = lambda: clock.now_ms
-        self.engine.failure_hook = _raise
+        self.engine.hooks.failure = _raise
         self.journal.immediate = False  # the worker works when the life lets it
         self.journal.room = ROOM
         self.commit_due = False

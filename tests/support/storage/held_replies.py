@@ -171,8 +171,8 @@ class Bench:
 
     def _failed(self, error: int, sync_failed: bool) -> None:
         self.failures.append((error, sync_failed))
-        self.engine.write_refusal = b"MISCONF refused"
-        self.engine.fail_unsent_replies(fate_unknown(error))
+        self.engine.refusals.writes = b"MISCONF refused"
+        self.engine.outbox.fail_unsent(fate_unknown(error))
 
     # --- the host of connections -----------------------------------------------------------------------------------
 

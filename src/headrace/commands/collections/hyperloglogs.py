@@ -109,7 +109,7 @@ def _count_one(call: Call) -> int:
     if kept is not None:
         return kept
     count = sketch.count()
-    if call.engine.applying or call.engine.write_refusal is None:
+    if call.engine.applying or call.engine.refusals.writes is None:
         sketch.keep_count(count)
         call.db.put(call.argv[1], sketch.to_bytes())
         call.touch(call.argv[1])

@@ -3,7 +3,6 @@
 from headrace.commands.connection.connection import is_one_word, set_client_name
 from headrace.commands.declaration.help import bad_subcommand, reply_help
 from headrace.commands.declaration.table import command, container
-from headrace.engine.blocking.pausing import pause, unpause
 from headrace.engine.blocking.waiting import NOT_UNBLOCKED
 from headrace.engine.blocking.waking import release
 from headrace.engine.call import Call
@@ -250,14 +249,14 @@ def client_pause(call: Call) -> None:
         raise CommandError(b"ERR timeout is negative")
     if timeout > _INT64_MAX - call.now_ms:
         raise CommandError(b"ERR timeout is out of range")
-    pause(call.engine, call.engine.clocks.steady_now_ms + timeout, writes_only=writes_only)
+    call.engine.pauses.begin(call.engine.clocks.steady_now_ms + timeout, writes_only=writes_only)
     call.reply.ok()
 
 
 @command("client|unpause", arity=2, flags=_ADMIN, since="6.2.0", group="connection")
 def client_unpause(call: Call) -> None:
     """Let commands go on that CLIENT PAUSE holds back."""
-    unpause(call.engine)
+    call.engine.pauses.end()
     call.reply.ok()
 
 
@@ -312,9 +311,9 @@ def client_tracking(call: Call) -> None:
     """
     wanted = _read_tracking(call)
     if _switch(call, 2):
-        call.engine.tracker.enable(call.client, wanted)
+        call.engine.observers.tracker.enable(call.client, wanted)
     else:
-        call.engine.tracker.disable(call.client)
+        call.engine.observers.tracker.disable(call.client)
     call.reply.ok()
 
 
@@ -350,7 +349,7 @@ def _read_tracking(call: Call) -> Tracked:
 @command("client|caching YES|NO", arity=3, flags=_PLAIN, since="6.0.0", group="connection")
 def client_caching(call: Call) -> None:
     """Remember the keys of the next command (OPTIN), or do not (OPTOUT)."""
-    tracked = call.engine.tracker.clients.get(call.client)
+    tracked = call.engine.observers.tracker.clients.get(call.client)
     if tracked is None:
         raise CommandError(
             b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "
@@ -370,7 +369,7 @@ def client_caching(call: Call) -> None:
 @command("client|trackinginfo", arity=2, flags=_PLAIN, since="6.2.0", group="connection")
 def client_trackinginfo(call: Call) -> None:
     """Reply how this connection is tracked: flags, who is told instead, and prefixes."""
-    tracked = call.engine.tracker.clients.get(call.client)
+    tracked = call.engine.observers.tracker.clients.get(call.client)
     flags = [b"off"]
     if tracked is not None:
         given = (
@@ -400,7 +399,7 @@ def client_trackinginfo(call: Call) -> None:
 @command("client|getredir", arity=2, flags=_PLAIN, since="6.0.0", group="connection")
 def client_getredir(call: Call) -> None:
     """Reply who is told of changed keys instead: a connection's number, 0 for nobody, or -1 where tracking is off."""
-    tracked = call.engine.tracker.clients.get(call.client)
+    tracked = call.engine.observers.tracker.clients.get(call.client)
     call.reply.integer(tracked.redirect if tracked is not None else -1)
 
 

@@ -81,7 +81,7 @@ def reset(call: Call) -> None:
     client = call.client
     client.discard_transaction()
     call.engine.exchange.leave(client)
-    call.engine.stop_attending(client)
+    call.engine.observers.remove(client)
     client.db = call.engine.databases[0]
     client.name = b""
     client.no_evict = client.no_touch = False

@@ -168,7 +168,7 @@ class _Redrives:
             if len(letters) == redrive.choice.count < redrive.left and letters[-1].id < redrive.until:
                 following = letters[-1].id.successor()
             _move(call, key, stream, letters)
-        call.engine.due_keys[REDRIVE].left -= len(letters)
+        call.engine.side_keys.due[REDRIVE].left -= len(letters)
         if following is None or following > redrive.until:
             del self._due[place]
             _end(call, key)
@@ -376,7 +376,7 @@ def headrace_redriving(call: Call) -> None:
     if state is None:
         call.reply.null()
         return
-    held = call.engine.due_keys[REDRIVE].held_for((call.db.number, key))
+    held = call.engine.side_keys.due[REDRIVE].held_for((call.db.number, key))
     shown = [(name, state[name]) for name in _STATE if name in state]
     if held is not None:
         shown.append((b"held", held))

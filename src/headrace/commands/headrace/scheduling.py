@@ -50,7 +50,7 @@ def keep_schedules(engine: Engine) -> None:
 
 def _append_due(call: Call, key: bytes) -> None:
     """Append messages of a stream that are due, in the order of time and ticket."""
-    due_keys = call.engine.due_keys[SCHEDULED]
+    due_keys = call.engine.side_keys.due[SCHEDULED]
     times = sorted_set_at(call, side_key(key, SCHEDULED))
     messages = hash_at(call, side_key(key, MESSAGES))
     value = call.find(key)
@@ -70,7 +70,7 @@ def _append_due(call: Call, key: bytes) -> None:
         moves.settle()
         due_keys.left -= moves.count
         for text in moves.warnings:
-            call.engine.warning_hook(text)
+            call.engine.hooks.warning(text)
 
 
 def _due_of(_place: Place, value: Any) -> int | None:
@@ -241,7 +241,7 @@ def headrace_scheduled(call: Call) -> None:
     key = call.argv[2]
     times = sorted_set_at(call, side_key(key, SCHEDULED)) or SortedSet()
     messages = hash_at(call, side_key(key, MESSAGES)) or {}
-    held = call.engine.due_keys[SCHEDULED].held_for((call.db.number, key))
+    held = call.engine.side_keys.due[SCHEDULED].held_for((call.db.number, key))
     found = times.slice(0, count)
     call.reply.array(len(found))
     for ticket, due in found:

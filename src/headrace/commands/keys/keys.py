@@ -101,8 +101,8 @@ def _empty(call: Call, databases: list[Database]) -> None:
             call.engine.keyspace.signal(db, key)
         call.changed(len(db))
         call.engine.freeing.discard_keys(db.clear(), beside=beside)
-    if call.engine.attended:
-        call.engine.tracker.invalidate_all()
+    if call.engine.observers.present:
+        call.engine.observers.tracker.invalidate_all()
     call.emit(call.argv)
     call.reply.ok()
 

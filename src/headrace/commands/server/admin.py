@@ -44,17 +44,17 @@ def shutdown(call: Call) -> None:
     if b"abort" in options:
         if len(options) > 1:
             raise CommandError(SYNTAX)
-        if call.engine.server_end is None or not call.engine.server_end.abort():
+        if call.engine.hooks.server_end is None or not call.engine.hooks.server_end.abort():
             raise CommandError(b"ERR No shutdown in progress.")
         call.reply.ok()
         return
-    if call.engine.server_end is None:
+    if call.engine.hooks.server_end is None:
         raise CommandError(SHUTDOWN_FAILED)
     if call.engine.busy is not None and b"nosave" not in options:
         raise CommandError(BUSY)
     save = b"save" in options if {b"nosave", b"save"} & set(options) else None
     try:
-        ends = call.engine.server_end.begin(save, now=b"now" in options, force=b"force" in options)
+        ends = call.engine.hooks.server_end.begin(save, now=b"now" in options, force=b"force" in options)
     except CommandError:
         raise CommandError(SHUTDOWN_FAILED) from None
     if ends:

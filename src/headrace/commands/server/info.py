@@ -66,7 +66,7 @@ def _server(engine: Engine) -> Fields:
     yield "executable", Path(sys.argv[0] or sys.executable).absolute()
     yield "config_file", engine.config.file
     yield "io_threads_active", 0
-    remaining_ms = engine.server_end.remaining_ms if engine.server_end is not None else None
+    remaining_ms = engine.hooks.server_end.remaining_ms if engine.hooks.server_end is not None else None
     if remaining_ms is not None:
         yield "shutdown_in_milliseconds", remaining_ms
 
@@ -77,8 +77,8 @@ def _clients(engine: Engine) -> Fields:
     yield "connected_clients", sum(not client.is_follower for client in engine.clients.values())
     yield "cluster_connections", 0
     yield "maxclients", engine.config["maxclients"]
-    yield "blocked_clients", len(engine.waiting.clients) + len(engine.postponed) + engine.history.waiting
-    yield "tracking_clients", len(engine.tracker.clients)
+    yield "blocked_clients", len(engine.waiting.clients) + len(engine.pauses.held) + engine.history.waiting
+    yield "tracking_clients", len(engine.observers.tracker.clients)
     yield "pubsub_clients", sum(client.subscribed for client in engine.clients.values())
     yield "watching_clients", len(watching)
     yield "clients_in_timeout_table", engine.waiting.timed
@@ -165,9 +165,9 @@ def _stats(engine: Engine) -> Fields:
     yield "pubsubshard_channels", len(engine.exchange.listeners[Kind.SHARD])
     yield "latest_fork_usec", engine.persistence.latest_fork_us
     yield "total_forks", engine.persistence.forks
-    yield "tracking_total_keys", len(engine.tracker.keys)
-    yield "tracking_total_items", engine.tracker.items
-    yield "tracking_total_prefixes", engine.tracker.prefixes
+    yield "tracking_total_keys", len(engine.observers.tracker.keys)
+    yield "tracking_total_items", engine.observers.tracker.items
+    yield "tracking_total_prefixes", engine.observers.tracker.prefixes
     yield "unexpected_error_replies", 0
     yield "total_error_replies", stats.error_replies
     denied = engine.users.log.denied

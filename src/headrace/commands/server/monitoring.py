@@ -17,7 +17,7 @@ def monitor(call: Call) -> None:
     """Send this connection a line for every command from now on, but none of administration; RESET ends it."""
     if call.client.executing:
         raise CommandError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")
-    if call.client in call.engine.monitors.clients:
+    if call.client in call.engine.observers.monitors.clients:
         return
-    call.engine.monitors.add(call.client)
+    call.engine.observers.monitors.add(call.client)
     call.reply.ok()

@@ -227,13 +227,17 @@ def psync(call: Call) -> None:
 
 def _check_connection(call: Call) -> None:
     client = call.client
-    if client.subscribed or client in call.engine.monitors.clients or client in call.engine.tracker.clients:
+    if (
+        client.subscribed
+        or client in call.engine.observers.monitors.clients
+        or client in call.engine.observers.tracker.clients
+    ):
         raise CommandError(b"ERR SYNC is for a connection that gets no messages: they would be in the snapshot")
 
 
 def _send_snapshot(call: Call, announcement: bytes) -> bool:
     """Send a client its snapshot where it wants nothing else; False: it does."""
-    client, sender = call.client, call.engine.snapshot_sender
+    client, sender = call.client, call.engine.hooks.snapshot_sender
     request = client.snapshot_request or SnapshotRequest()
     if not request.only_snapshot or sender is None:
         return False

@@ -45,7 +45,7 @@ def hand_over_settings(Call call, bytes key, Stream stream) -> None:
 
 def keep_after_appending(Call call, bytes key, Stream stream) -> None:
     """Remove what a rule does not let a stream keep any longer; for commands that are not compiled."""
-    if call.engine.ruled and not call.engine.applying:
+    if call.engine.rules.kept and not call.engine.applying:
         keep_limits(call, key, stream)
 
 
@@ -98,7 +98,7 @@ cdef int append_entry(Call call, bytes key, Stream stream, bint is_new, NewID ki
     if is_new:
         call.create(key, stream)
     call.engine.dirty += 1
-    if call.db.watchers or call.engine.attended:
+    if call.db.watchers or call.engine.observers.present:
         call.engine.keyspace.touch(call.db, key)
     call.notify(STREAM, b"xadd", key)
     return 0
@@ -118,6 +118,6 @@ cdef int emit_entry(Call call, bytes key, ID id, const Span *pairs, size_t field
 cdef int finish_appending(Call call, bytes key, Stream stream, bint is_new, bint trimmed=False) except -1:
     if is_new:
         emit_settings(call, key, stream)
-    if call.engine.ruled and not trimmed and not call.engine.applying:
+    if call.engine.rules.kept and not trimmed and not call.engine.applying:
         keep_limits(call, key, stream)
     return call.engine.keyspace.signal(call.db, key)

@@ -176,7 +176,7 @@ def xackdel(Call call) -> None:
         call.notify(STREAM, b"xdel", <bytes>call.argv[1])
     if acknowledged:
         call.changed(acknowledged)
-        if call.engine.ruled and not call.engine.applying:
+        if call.engine.rules.kept and not call.engine.applying:
             if not plain:
                 call.emit(call.argv)
             settle_acknowledged(

@@ -279,7 +279,7 @@ def xadd(Call call) -> None:
     call.reply.bulk_id(options.id)
     if options.trims:
         trim_stream(call, stream, &options, record)
-    elif call.engine.ruled and not options.producer and not options.policy and not call.engine.applying:
+    elif call.engine.rules.kept and not options.producer and not options.policy and not call.engine.applying:
         over_limits = keep_limits_within(call, key, stream)     # a policy of the command is not that of the rule
     if call.engine.effects.wanted:
         effect = exact_trim(call, stream, &options)

@@ -6,7 +6,7 @@ from headrace.core.stream_id cimport ID, StreamID
 from headrace.engine.call cimport Call
 from headrace.engine.rules.book cimport GroupRules
 
-# The rules of a group, or None. Only where `engine.ruled` is true, and no effect is repeated.
+# The rules of a group, or None. Only where `engine.rules.kept` is true, and no effect is repeated.
 cdef GroupRules rules_of(Call call, bytes key, bytes group)
 
 # The IDs of entries that a plain read gets again, `most` of them at most (0: all). What was delivered too often has

@@ -213,7 +213,7 @@ def xack(Call call) -> None:
             acknowledged += group.acknowledge_id(id.id)
         if acknowledged:
             call.changed(acknowledged)
-            if call.engine.ruled and not call.engine.applying:
+            if call.engine.rules.kept and not call.engine.applying:
                 call.emit(call.argv)
                 settle_acknowledged(
                     call, <bytes>call.argv[1], stream, group.name, ids, PyList_GetSlice(call.argv, 3, call.argc))
@@ -271,7 +271,7 @@ def xnack(Call call) -> None:
             raise CommandError(b"ERR Unrecognized XNACK option '%s'" % quoted(call.argv[i]))
     if first == 0:
         raise CommandError(b"ERR syntax error, expected IDS keyword")
-    if call.engine.ruled and not call.engine.applying:
+    if call.engine.rules.kept and not call.engine.applying:
         rules = rules_of(call, <bytes>call.argv[1], group.name)
         if rules is not None:
             call.emit_nothing()
@@ -309,7 +309,7 @@ cdef Consumer consumer_of(Call call, Group group, int64_t moment):
 
 cdef GroupRules rules_for_claims(Call call, Group group):
     """The rules by which consumers claim, or None."""
-    if call.engine.ruled and not call.engine.applying:
+    if call.engine.rules.kept and not call.engine.applying:
         return rules_of(call, <bytes>call.argv[1], group.name)
     return None
 

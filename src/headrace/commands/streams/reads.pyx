@@ -177,7 +177,7 @@ cdef class Reading:
         cdef StreamID behind
         cdef size_t mark = 0
         cdef int64_t served = 0
-        self.ruled = call.engine.ruled and self.group_name is not None and not call.engine.applying
+        self.ruled = call.engine.rules.kept and self.group_name is not None and not call.engine.applying
         for i in range(self.streams):
             stream = call.stream(self.first_key + i)
             group = None

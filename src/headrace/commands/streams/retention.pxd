@@ -7,7 +7,7 @@ from headrace.engine.rules.book cimport StreamRules
 # Have nodes freed beside the event loop that went in great number.
 cdef int free_dropped(Call call, Stream stream) except -1
 
-# Remove what the rules of a stream do not let it keep; for whatever has appended to it, where `engine.ruled` is true.
+# Remove what the rules of a stream do not let it keep, after something was appended, where `engine.rules.kept` is true.
 cdef int keep_limits(Call call, bytes key, Stream stream) except -1
 
 # The same for an XADD whose effect says so: how many entries went, or -1 where it has to be an effect of its own, and

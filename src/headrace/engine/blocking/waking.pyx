@@ -17,7 +17,6 @@ from headrace.engine.command cimport Command, count_call
 from headrace.engine.database cimport Database
 from headrace.engine.refusals cimport find_command
 
-from headrace.engine.blocking.pausing import run_postponed
 from headrace.engine.chores import Chore
 from headrace.engine.values import kind_of
 from headrace.engine.blocking.waiting import DISK, LOGIN, REPLICAS
@@ -64,8 +63,8 @@ def retry(engine: Engine, client: Client) -> None:
         client.channel.flush()          # before anything else: it waits
         engine.waiting.leave(client)
         client.channel.resume()
-    if engine.pushes:
-        engine.deliver_pushes()
+    if engine.outbox.behind:
+        engine.send_messages()
 
 
 def disk_has_more(engine: Engine) -> None:
@@ -97,8 +96,8 @@ cpdef int run_due(Engine engine) except -1:
     if engine.busy is not None:
         return 0                    # the end of that runs them
     engine.clocks.read()
-    if (engine.paused_until or engine.postponed) and engine.clocks.steady_now_ms >= engine.paused_until:
-        run_postponed(engine)
+    if (engine.pauses.first_end_ms or engine.pauses.held) and engine.clocks.steady_now_ms >= engine.pauses.first_end_ms:
+        engine.pauses.run_held()
     for target in engine.chores.take_due(engine.clocks.steady_now_ms):
         if type(target) is Client:
             end_deadline(engine, <Client>target)
@@ -147,5 +146,5 @@ def release(engine: Engine, client: Client, error: bytes | None) -> None:
     engine.stats.commands += 1
     client.commands_run += 1
     engine.mute(client, written)
-    engine.note_unflushed(client)
+    engine.outbox.note(client)
     client.channel.resume()

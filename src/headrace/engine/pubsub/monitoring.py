@@ -57,7 +57,7 @@ class Monitors:
     def add(self, client: "Client") -> None:
         """Show a client every command from now on."""
         self.clients[client] = None
-        self._engine.attended = True
+        self._engine.observers.present = True
 
     def remove(self, client: "Client") -> None:
         """Show a client nothing any more."""

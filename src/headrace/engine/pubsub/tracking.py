@@ -96,7 +96,7 @@ class Tracker:
         if former is not None:
             wanted.caching = former.caching
         self.clients[client] = wanted
-        self._engine.attended = True
+        self._engine.observers.present = True
 
     def disable(self, client: "Client") -> None:
         """Track a client no more; what it has cached is forgotten as its keys change."""

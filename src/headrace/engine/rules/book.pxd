@@ -78,6 +78,7 @@ cdef class RuleBook:
     cdef object chore
     cdef object keep_stream                 # takes (Call, StreamRules): does what is due, and plans
     cdef object keep_group                  # takes (Call, GroupRules)
+    cdef readonly bint kept                 # there are rules, and they are kept here: commands have to look
     cdef public bint writing                # the server itself changes what it keeps of retries
     cdef readonly int64_t awake_ms          # since when the rules are kept here
 

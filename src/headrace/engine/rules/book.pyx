@@ -11,7 +11,7 @@
 A key's own rule wins over those of patterns, of the stream and of each group by itself. Of several patterns that match,
 the longest wins, and of equally long ones the first in the order of their bytes.
 
-`engine.ruled` says whether commands have to look here at all; where there is no rule, that comparison is all they do.
+`kept` says whether commands have to look here at all; where there is no rule, that comparison is all they do.
 On a replica the rules sleep: its master keeps them. Whoever repeats effects asks nothing here.
 
 Nothing looks at streams that are not due. The exception is a pattern that is set, loaded or woken: then all keys are
@@ -151,7 +151,7 @@ cdef class RuleBook:
         else:
             self.stale_keys[db.number, key] = None
         if not self.engine.is_replica:
-            self.engine.ruled = True
+            self.kept = True
             self.chore.expect(self.engine.clocks.now_ms)
 
     def cleared(self, db: Database) -> None:
@@ -189,14 +189,14 @@ cdef class RuleBook:
             self.forget_all(<DatabaseRules>self.databases[(<Database>db).number])
             self.plan_all(db)
         self.decide_ruled()
-        if self.engine.ruled:
+        if self.kept:
             self.chore.expect(self.engine.clocks.now_ms)
 
     def sleep(self) -> None:
         """Let somebody else keep the rules."""
         for rules in self.databases:
             self.forget_all(<DatabaseRules>rules)
-        self.engine.ruled = False
+        self.kept = False
 
     cdef int decide_ruled(self) except -1:
         """Find out whether commands have to look here."""
@@ -204,7 +204,7 @@ cdef class RuleBook:
         found = bool(self.stale_keys) or bool(self.stale_patterns)
         for rules in self.databases:
             found = found or bool(rules.by_key) or bool(rules.by_pattern)
-        self.engine.ruled = found and not self.engine.is_replica
+        self.kept = found and not self.engine.is_replica
         return 0
 
     cdef bint declare(self, dict declared, Database db, bytes side, bytes key) except -1:
@@ -428,7 +428,7 @@ cdef class RuleBook:
             while self.take_apart() and monotonic_ns() < until:
                 pass
             return now_ms if self.outdated else None
-        if engine.loading or engine.is_paused() or engine.write_refusal is not None:
+        if engine.loading or engine.pauses.are_on() or engine.refusals.writes is not None:
             return now_ms + HELD_UP_MS
         if self.stale_patterns:
             self.refresh_patterns()

@@ -53,7 +53,7 @@ class ScriptHost:
             redis,
             limit=lambda: self._engine.config["lua-memory-limit"],
             look_at_clock=self._look_at_clock,
-            note_bug=lambda bug: self._engine.failure_hook(b"fcall" if for_functions else b"eval", bug),
+            note_bug=lambda bug: self._engine.hooks.failure(b"fcall" if for_functions else b"eval", bug),
         )
 
     # --- running -----------------------------------------------------------------------------------------------
@@ -86,11 +86,11 @@ class ScriptHost:
             if read_only and b"no-writes" not in flags:
                 raise CommandError(b"ERR Can not execute a script with write flag using *_ro command.")
             read_only = b"no-writes" in flags
-            if self._engine.over_memory and not read_only and b"allow-oom" not in flags:
+            if self._engine.refusals.over_memory and not read_only and b"allow-oom" not in flags:
                 raise CommandError(_NEEDS_MEMORY)
-            if not read_only and self._engine.write_refusal is not None and not self._engine.applying:
-                raise CommandError(self._engine.write_refusal)
-        stale = self._engine.stale_refusal
+            if not read_only and self._engine.refusals.writes is not None and not self._engine.applying:
+                raise CommandError(self._engine.refusals.writes)
+        stale = self._engine.refusals.stale
         if stale is not None and not self._engine.applying and b"allow-stale" not in (flags or ()):
             raise CommandError(stale)
         call.emit_nothing()

@@ -12,7 +12,7 @@ from headrace.engine.engine cimport Engine
 
 from headrace.engine.errors import OUT_OF_MEMORY
 from headrace.engine.scripting.errors import ScriptKilled
-from headrace.engine.write_refusals import Cause
+from headrace.engine.standing_refusals import Cause
 
 cdef bytes TOO_LONG = (
     b"ERR the script ran longer than busy-reply-threshold, and nobody could have killed it here: it was ended"
@@ -50,7 +50,7 @@ cdef class ScriptRun:
         """End the script where that is due, or let the host have its turn; asked now and then while Lua runs."""
         limit_ms = self.engine.config["busy-reply-threshold"]
         if limit_ms and self.took_ms >= limit_ms:
-            runs = self.engine.long_runs
+            runs = self.engine.hooks.long_runs
             if runs is not None and runs.current is not None:
                 runs.current.pause()
             elif not self.has_written:
@@ -76,11 +76,11 @@ cdef class ScriptRun:
                 return b"NOPERM ACL failure in script: %s" % refusal.removeprefix(b"NOPERM ")
         if command.flags & (WRITE | MAY_REPLICATE) and self.read_only:
             return b"ERR Write commands are not allowed from read-only scripts."
-        if engine.stale_refusal is not None and not command.flags & STALE and not engine.applying:
+        if engine.refusals.stale is not None and not command.flags & STALE and not engine.applying:
             return b"ERR Can not execute the command on a stale replica"
-        if command.flags & WRITE and engine.write_refusal is not None and not engine.applying:
-            return engine.write_refusals[Cause.READ_ONLY] or engine.write_refusal
-        if engine.over_memory and command.flags & DENY_OOM and not engine.applying:
+        if command.flags & WRITE and engine.refusals.writes is not None and not engine.applying:
+            return engine.refusals[Cause.READ_ONLY] or engine.refusals.writes
+        if engine.refusals.over_memory and command.flags & DENY_OOM and not engine.applying:
             if not self.may_grow and not self.has_written:
                 return OUT_OF_MEMORY
         if command.flags & WRITE:

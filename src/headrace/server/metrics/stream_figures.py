@@ -75,7 +75,7 @@ class _StreamFigures:
     def _add_beside(self, number: int, key: bytes, where: str) -> None:
         """Add what lies beside a stream: dead letters, and messages that are scheduled."""
         db = self._engine.databases[number]
-        in_force = self._engine.rules.in_force(db, key) if self._engine.ruled else None
+        in_force = self._engine.rules.in_force(db, key) if self._engine.rules.kept else None
         named = {group.rule.dead_letter for group in in_force.groups.values()} if in_force is not None else set()
         streams = [db.values.get(name) for name in {default_stream(key), *named} if name is not None]
         dead = sum(len(stream) for stream in streams if isinstance(stream, Stream))
