@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.core.cold import ColdCache
 from headrace.core.entry_log import NodeLimits
 from headrace.core.group import Verdict
 from headrace.core.member_set import MemberSet
@@ -22,8 +23,9 @@ from headrace.core.stream_id import StreamID
 from headrace.formats.crc64 import crc64
 from headrace.formats.errors import CorruptPayload, UnsupportedVersion, WrongChecksum
 from headrace.formats.rdb_file import OWN_FIELD, verify_checksum
-from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
+from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped, UnfinishedStream
 from headrace.formats.rdb_file_writer import RdbFileWriter
+from support.memory_runs import offload
 from support.rdb_samples import FAR_MS, Key, busy_stream, comparable, sample_keys, written
 
 NOW_MS = 1_700_000_000_000
@@ -95,6 +97,36 @@ def test_what_was_written_is_read(keys: list[Key], compress: bool, own: bool) ->
     assert [(*record[:2], comparable(record.value), *record[3:]) for record in loaded] == [
         (key.db, key.name, comparable(key.value), key.expires_ms, None, None) for key in keys
     ]
+
+
+def read_moving(data: bytes) -> tuple[Stream, int]:
+    """Read a file of one stream, whose nodes are moved as soon as others follow them; and in how many steps."""
+    cache = ColdCache(1 << 20)
+    for steps, record in enumerate(RdbFileReader(data).in_steps(1)):
+        if isinstance(record, LoadedKey):
+            assert isinstance(record.value, Stream)
+            return record.value, steps
+        assert isinstance(record, UnfinishedStream)
+        offload(record.value, cache, 100)
+    raise AssertionError
+
+
+@given(streams())
+def test_a_stream_may_be_moved_while_it_is_read(stream: Stream) -> None:
+    found, steps = read_moving(written([Key(0, b"s", stream, None)]))
+    assert comparable(found) == comparable(stream)
+    assert steps == max(stream.node_count - 1, 0)
+
+
+def test_a_stream_that_was_moved_while_it_was_read_still_proves_its_first_id() -> None:
+    stream = Stream(NodeLimits(4096, 10))
+    for ms in range(1, 300):
+        stream.append([b"f", b"v"], StreamID(ms, 5))
+    body = bytearray(written([Key(0, b"s", stream, None)], compress=False)[:-8])
+    state = body.rindex(bytes([0x41, 0x2B, 0x41, 0x2B, 5, 1, 5]))  # length, last ID, first ID
+    body[state + 5] = 3
+    with pytest.raises(CorruptPayload, match="the first entry is 1-5, but 3-5 was recorded"):
+        read_moving(bytes(body) + struct.pack("<Q", crc64(body)))
 
 
 def test_the_last_access_and_the_auxiliary_fields_are_kept() -> None:

@@ -39,10 +39,17 @@ from headrace.formats.rdb_file import (
 )
 from headrace.formats.rdb_primitives import RdbReader
 from headrace.formats.stream_remainder import REMAINDER_FIELD, restore_remainder
-from headrace.formats.stream_value import REFERRING_STREAM, FindRuns, read_referring_stream
+from headrace.formats.stream_value import (
+    REFERRING_STREAM,
+    STREAM_TYPES,
+    FindRuns,
+    read_referring_stream,
+    read_stream_in_steps,
+)
 from headrace.formats.values import Value, read_value
 
 _FIRST_OPCODE: Final = int(min(Opcode))
+_IN_STEPS: Final = frozenset(STREAM_TYPES[1:])  # the first says neither the first ID nor what groups have read
 _SHOWN: Final = 60
 _LARGE: Final = 1 << 20  # bytes from which on a thread pays
 _NO_END: Final = {
@@ -61,6 +68,15 @@ class LoadedKey(NamedTuple):
     expires_ms: int | None
     idle_s: int | None
     frequency: int | None
+
+
+class UnfinishedStream(NamedTuple):
+    """A key of which some nodes were read; the rest comes, and then the LoadedKey."""
+
+    db: int
+    key: bytes
+    value: Stream
+    expires_ms: int | None
 
 
 class LoadedLibrary(NamedTuple):
@@ -84,6 +100,10 @@ class Skipped(NamedTuple):
         """Return the sentence to show to an operator."""
         of_key = "" if self.key is None else f" of key {_shown(self.key)} in database {self.db}"
         return f"{self.kind}{of_key} at offset {self.offset}: {self.why}"
+
+
+class _Unfinished(NamedTuple):
+    stream: Stream
 
 
 class RdbFileReader:
@@ -130,6 +150,15 @@ class RdbFileReader:
         return self._reader.position
 
     def __iter__(self) -> Iterator[LoadedKey | LoadedLibrary | Skipped]:
+        for record in self.in_steps(0):
+            if not isinstance(record, UnfinishedStream):
+                yield record
+
+    def in_steps(self, step_bytes: int) -> Iterator[LoadedKey | LoadedLibrary | Skipped | UnfinishedStream]:
+        """Give the same, and a large stream also while it is read, each time that so many bytes of it were.
+
+        Its nodes may be moved from memory then. 0: streams are read as a whole.
+        """
         reader = self._reader
         expires_ms = idle_s = frequency = metadata_at = None
         while True:
@@ -144,9 +173,11 @@ class RdbFileReader:
                     self._refuse(code, start)
                 self.key_offset = start
                 key = reader.string()
-                for record in self._read_key(code, start, key):
+                for record in self._read_key(code, start, key, step_bytes):
                     if isinstance(record, Skipped):
                         yield record
+                    elif isinstance(record, _Unfinished):
+                        yield UnfinishedStream(self._db, key, record.stream, expires_ms)
                     else:
                         yield LoadedKey(self._db, key, record, expires_ms, idle_s, frequency)
                 if metadata_at is not None:
@@ -191,7 +222,7 @@ class RdbFileReader:
         else:
             self._refuse(code, start)
 
-    def _read_key(self, code: int, start: int, key: bytes) -> Iterable[Value | Skipped]:
+    def _read_key(self, code: int, start: int, key: bytes, step_bytes: int) -> Iterable[Value | Skipped | _Unfinished]:
         """Give the value of a key, or what is to be said about it, or both."""
         reader = self._reader
         try:
@@ -202,6 +233,8 @@ class RdbFileReader:
                 return self._report_times(read_timed_hash(reader, code, self._now_ms), start, key)
             if code == REFERRING_STREAM:
                 return (self._read_referring_stream(start),)
+            if step_bytes and code in _IN_STEPS:
+                return self._read_stream(code, start, key, step_bytes)
             value = read_value(reader, code, self._limits)
             if self._remainder is not None:
                 self._add_remainder(value)
@@ -209,7 +242,21 @@ class RdbFileReader:
         except EmptyValue:
             return (Skipped("empty value", self._db, key, start, "a key that holds nothing is no key"),)
         except CorruptPayload as error:
-            raise CorruptPayload(f"{error} (in key {_shown(key)} of database {self._db}, at offset {start})") from None
+            raise self._located(error, start, key) from None
+
+    def _located(self, error: CorruptPayload, start: int, key: bytes) -> CorruptPayload:
+        return CorruptPayload(f"{error} (in key {_shown(key)} of database {self._db}, at offset {start})")
+
+    def _read_stream(self, code: int, start: int, key: bytes, step_bytes: int) -> Iterator[Stream | _Unfinished]:
+        stream = Stream(self._limits)
+        try:
+            for _ in read_stream_in_steps(self._reader, code, stream, step_bytes):
+                yield _Unfinished(stream)
+            if self._remainder is not None:
+                self._add_remainder(stream)
+        except CorruptPayload as error:
+            raise self._located(error, start, key) from None
+        yield stream
 
     def _read_referring_stream(self, start: int) -> Stream:
         if self._find_runs is None:

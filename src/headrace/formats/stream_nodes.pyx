@@ -92,13 +92,18 @@ cdef int put_part(RdbWriter out, ColdPart part) except -1:
     return 0
 
 
-def read_nodes(reader: RdbReader, stream: Stream) -> None:
-    """Read the nodes into a stream that has none; each is checked to the last byte."""
+def read_nodes(reader: RdbReader, stream: Stream, left: int, most_bytes: int) -> int:
+    """Read nodes into a stream, of `left` that come, until so many bytes were read; how many are left then.
+
+    Each is checked to the last byte.
+    """
     cdef RdbReader source = reader
-    cdef uint64_t left = source.take_number()
-    while left > 0:
-        left -= 1
+    cdef uint64_t count = left
+    cdef uint64_t begin = source.at, most = most_bytes
+    while count > 0 and source.at - begin < most:
+        count -= 1
         take_node(source, stream.log)
+    return count
 
 
 def read_items(reader: RdbReader, stream: Stream, find_runs) -> int:

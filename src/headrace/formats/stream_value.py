@@ -27,7 +27,7 @@ an element are written for the reader that the form is meant for, and by default
 """
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
 
@@ -58,6 +58,7 @@ FindRuns = Callable[[int, int, int, int, int], list[tuple[ColdRun, int, int]]]
 FOSTER_CONSUMER: Final = b"headrace-released"
 
 _UNKNOWN: Final = 2**64 - 1
+_EVERYTHING: Final = 2**63
 _MOST: Final = 2**63 - 1
 
 
@@ -219,11 +220,26 @@ def write_producers(writer: RdbWriter, stream: Stream) -> None:
 
 def read_stream(reader: RdbReader, type_byte: int, limits: NodeLimits | None = None) -> Stream:
     """Read the value behind a type byte. Every part is checked: a contradiction is a CorruptPayload too."""
+    stream = Stream(limits)
+    for _ in read_stream_in_steps(reader, type_byte, stream, _EVERYTHING):
+        pass
+    return stream
+
+
+def read_stream_in_steps(reader: RdbReader, type_byte: int, stream: Stream, step_bytes: int) -> Iterator[None]:
+    """Read the value behind a type byte into an empty stream, whose nodes may be moved after each step."""
     start = reader.position
+    first_id: StreamID | None = None
     try:
-        stream = Stream(limits)
-        read_nodes(reader, stream)
-        return _read_behind_nodes(reader, stream, type_byte)
+        left = read_nodes(reader, stream, reader.length(), step_bytes)
+        while left:
+            if first_id is None and (found := next(stream.range(count=1), None)):
+                first_id = found[0]
+            yield
+            left = read_nodes(reader, stream, left, step_bytes)
+        _read_behind_nodes(reader, stream, type_byte)
+        if first_id is not None and first_id != stream.first_id:
+            raise CorruptPayload(f"the first entry is {first_id}, but {stream.first_id} was recorded")
     except HeadraceError as error:
         raise CorruptPayload(f"in the stream at offset {start}: {error}") from error
 
@@ -234,12 +250,13 @@ def read_referring_stream(reader: RdbReader, limits: NodeLimits | None, find_run
     try:
         stream = Stream(limits)
         lost = read_items(reader, stream, find_runs)
-        return _read_behind_nodes(reader, stream, STREAM_TYPES[-1], lost=lost)
+        _read_behind_nodes(reader, stream, STREAM_TYPES[-1], lost=lost)
     except HeadraceError as error:
         raise CorruptPayload(f"in the stream at offset {start}: {error}") from error
+    return stream
 
 
-def _read_behind_nodes(reader: RdbReader, stream: Stream, type_byte: int, lost: int = 0) -> Stream:
+def _read_behind_nodes(reader: RdbReader, stream: Stream, type_byte: int, lost: int = 0) -> None:
     """Read all but the nodes, of which so many entries were left out."""
     length = reader.length() - lost
     last_id = _read_id(reader)
@@ -256,7 +273,6 @@ def _read_behind_nodes(reader: RdbReader, stream: Stream, type_byte: int, lost: 
         _read_group(reader, stream, type_byte)
     if type_byte >= 26:
         read_producers(reader, stream)
-    return stream
 
 
 def _read_id(reader: RdbReader) -> StreamID:

@@ -13,15 +13,19 @@ ends meanwhile finds the new data when it starts again.
 from collections.abc import Generator
 from pathlib import Path
 
+from headrace.core.cold import ColdCache, ColdRun
+from headrace.core.errors import ColdReadError
+from headrace.core.offloading import pack_run, settle_run
+from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from headrace.engine.persistence import Progress
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import verify_checksum
-from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
+from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader, UnfinishedStream
 from headrace.storage.child import Report
 from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
-from headrace.storage.loading import Loaded, Loader, Place
+from headrace.storage.loading import STEP_BYTES, Loaded, Loader, Place
 from headrace.storage.log import Log
 
 
@@ -32,14 +36,38 @@ def examine(disk: Disk, path: Path, databases: int, report: Report = lambda _: N
         source = disk.read(path)
         verify_checksum(source)
         reader = RdbFileReader(source, verify=False)
-        for record in reader:
+        for record in reader.in_steps(STEP_BYTES):
             if isinstance(record, LoadedKey):
                 keys += 1
                 _check_database("it has keys in", record.db, databases)
+            elif isinstance(record, UnfinishedStream):
+                _drop_nodes(record.value)
         _check_database("what comes behind it is for", Place.said_by(reader.aux).database, databases)
     except CorruptPayload as error:
         raise CannotRecover(f"it is damaged: {error}") from None
     report(keys)
+
+
+class _Dropped(ColdRun):
+    """Nodes that were checked, and that nobody looks at again."""
+
+    records = b""
+
+    def read_index(self) -> bytes:
+        """Return the records as long as the nodes are being replaced."""
+        if not self.records:
+            raise ColdReadError("nodes that were dropped are read again")
+        return self.records
+
+
+def _drop_nodes(stream: Stream) -> None:
+    """Free the nodes of a stream, except for the last: there may be more of them than memory."""
+    cache = ColdCache(0)
+    while (packed := pack_run(stream, STEP_BYTES)) is not None:
+        run = _Dropped(cache, packed.nodes, packed.live, len(packed.data), packed.first, packed.last)
+        run.records = packed.records
+        settle_run(stream, run, packed.data)
+        run.records = b""
 
 
 def _check_database(what: str, number: int, databases: int) -> None:

@@ -20,7 +20,7 @@ from headrace.engine.persistence import Progress
 from headrace.formats.aof import NO_HISTORY, AofReader
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD
-from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped
+from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped, UnfinishedStream
 from headrace.formats.stream_value import FindRuns
 from headrace.storage.directory import explained
 from headrace.storage.disk import Disk
@@ -29,6 +29,7 @@ from headrace.storage.log import Log
 from headrace.storage.tail import Tail, examine, shown
 
 LIBRARY: Final = "library of functions"  # as what is skipped
+STEP_BYTES: Final = 2 << 20  # of a stream, before others have their turn and nodes of it may be moved
 
 _SLICE_S: Final = 0.01  # how long clients wait for an answer at most, unless one value takes longer
 _COMMANDS_AT_ONCE: Final = 256  # between two looks at the clock
@@ -181,9 +182,13 @@ class Loader:
         try:
             limits = self._engine.node_limits
             reader = RdbFileReader(source, limits, now_ms=now_ms, preamble=True, find_runs=self._find_runs)
-            for record in reader:
+            for record in reader.in_steps(STEP_BYTES):
                 if isinstance(record, Skipped):
                     self._skip(path, record)
+                elif isinstance(record, UnfinishedStream):
+                    if is_base or record.expires_ms is None or record.expires_ms >= now_ms:
+                        self._load_nodes(path, record)
+                    yield self._progress(reader.position)
                 elif isinstance(record, LoadedLibrary):
                     self._load_library(path, record)
                 elif is_base or record.expires_ms is None or record.expires_ms >= now_ms:
@@ -215,12 +220,20 @@ class Loader:
                 f"{why}."
             ) from None
 
-    def _load_key(self, path: Path, record: LoadedKey) -> None:
-        if record.db >= len(self._engine.databases):
+    def _load_nodes(self, path: Path, record: UnfinishedStream) -> None:
+        """Let the key have what there is of its stream, so that nodes of it can be moved before it is complete."""
+        self._check_database(path, record.db)
+        self._engine.keyspace.load(record.db, record.key, record.value, None, None)
+
+    def _check_database(self, path: Path, number: int) -> None:
+        if number >= len(self._engine.databases):
             raise CannotRecover(
-                f"The snapshot {path} has keys in database {record.db}, and there are only "
-                f"{len(self._engine.databases)}: start with --databases {record.db + 1}."
+                f"The snapshot {path} has keys in database {number}, and there are only "
+                f"{len(self._engine.databases)}: start with --databases {number + 1}."
             )
+
+    def _load_key(self, path: Path, record: LoadedKey) -> None:
+        self._check_database(path, record.db)
         self._engine.keyspace.load(record.db, record.key, record.value, record.expires_ms, record.idle_s)
         self.loaded.keys += 1
 
