@@ -17,7 +17,7 @@ import headrace
 from headrace.api.database import Database
 from headrace.api.errors import CannotOpen, DatabaseClosed, Refused
 from headrace.core.stream_id import StreamID
-from headrace.storage.errors import DirectoryInUse, StorageError
+from headrace.storage.errors import DirectoryInUse
 from support.campaign import BRIEF, LONG
 from support.own_host import host_of
 from support.patience import PATIENCE_S
@@ -199,7 +199,7 @@ def test_threads_do_everything_at_once(tmp_path: Path) -> None:
 def test_a_directory_in_use_is_refused_here_and_to_a_server(tmp_path: Path) -> None:
     with headrace.open(tmp_path) as db:
         db.stream("s").add(n=1)
-        with pytest.raises(DirectoryInUse, match="this process already"):
+        with pytest.raises(CannotOpen, match="this process already"):
             headrace.open(tmp_path)
         refused = run_to_its_end("serve", "--port", "0", "--unixsocket", "x.sock", directory=tmp_path)
         assert refused.returncode != 0
@@ -299,7 +299,7 @@ def test_memory_only_keeps_nothing_and_says_so() -> None:
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"Headrace cannot make the directory .*file/data"):
+    with pytest.raises(CannotOpen, match=r"Headrace cannot make the directory .*file/data"):
         headrace.open(tmp_path / "file" / "data")
 
 

@@ -2,10 +2,10 @@
 
 import os
 
-from headrace.core.errors import HeadraceError
+from headrace.api.errors import CannotOpen
 
 
-class StorageError(HeadraceError):
+class StorageError(CannotOpen):
     """The data directory cannot be used as it is, or the disk refuses; nothing in it was changed by what failed."""
 
 
