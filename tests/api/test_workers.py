@@ -115,6 +115,11 @@ def test_a_heartbeat_keeps_messages_for_the_loop_that_handles_them(
             await asyncio.sleep(0.01)
 
     asyncio.run(main())
+    caplog.clear()
+    group.drop()
+    for message in stream.group("g").consumer("c", timeout=0.3, heartbeat=0.02):
+        assert message["n"] in "012"
+    assert caplog.text == ""  # while a loop waits, nothing is in hand
     await_that(lambda: not any("heartbeat" in thread.name for thread in threading.enumerate()))
     for wrong in (0, 60):
         with pytest.raises(ValueError, match="heartbeat"):

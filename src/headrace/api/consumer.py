@@ -118,6 +118,8 @@ class Consumer:
                         yield message
                         if not message.settled:
                             turns.done.append(bytes(message.id))
+                        if beat is not None:
+                            beat.hold(*found)
                         if found and self._stopping:
                             self._return_unseen(found)
                         elif found and turns.done:
@@ -153,6 +155,8 @@ class Consumer:
                         yield message
                         if not message.settled:
                             turns.done.append(bytes(message.id))
+                        if beat is not None:
+                            beat.hold(*found)
                         if found and self._stopping:
                             await self._areturn_unseen(found)
                         elif found and turns.done:
