@@ -1,10 +1,16 @@
-"""`headrace serve --console-port`: a process of its own, which ends with the server, however that ends."""
+"""Where a console is: `headrace serve --console-port` starts a process of its own, which ends with the server, however
+that ends; and by TLS on both sides.
+"""
 
 import http.client
+import json
 import os
 import signal
+import ssl
 from pathlib import Path
 
+from support.certificates import issue
+from support.console_process import ConsoleProcess, User
 from support.patience import await_that
 from support.ports import free_port
 from support.server_process import ServerProcess
@@ -50,3 +56,22 @@ def test_a_console_that_ends_is_said_and_the_server_goes_on(tmp_path: Path) -> N
         server.await_log("The console has ended with status -9; the server goes on.")
         assert server.client().ping()
         assert server.stop() == 0
+
+
+def test_it_is_reached_by_tls_and_reaches_a_server_by_tls(tmp_path: Path) -> None:
+    issue(tmp_path, "authority", "both")
+    port = free_port()
+    of_server = ("--tls-cert-file", "both.crt", "--tls-key-file", "both.key")
+    encrypted = ("--tls-port", str(port), *of_server, "--tls-ca-cert-file", "authority.crt", "--tls-auth-clients", "no")
+    with ServerProcess(tmp_path, *encrypted) as server:
+        server.client().xadd("s", {"n": 1})
+        url = f"rediss://127.0.0.1:{port}?ssl_ca_certs={tmp_path}/authority.crt"
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "authority.crt"))
+        with ConsoleProcess(tmp_path, url, *of_server, trusted=trusted) as console:
+            user = User(console)
+            assert "secure" in user.cookie.lower().split("; ")
+            assert user.ask("streams")["rows"][0]["name"] == "s"
+            assert user.ask("inside", stream="s")["whole"] is True
+        with ConsoleProcess(tmp_path, f"rediss://127.0.0.1:{port}") as console:
+            status, _, body = console.send("POST", "/api/login", {"user": "default", "password": ""})
+            assert (status, json.loads(body)["error"]) == (503, "away"), "nobody has vouched for that server"

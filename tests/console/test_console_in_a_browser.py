@@ -236,6 +236,10 @@ def test_entries_are_added_found_filtered_and_deleted(page: "Page", server: Serv
     page.keyboard.press("Enter")
     row = page.locator(".entries tbody tr")
     page.wait_for_function("() => document.querySelectorAll('.entries tbody tr').length === 1")
+    with page.expect_download() as export:
+        page.get_by_role("button", name="Export all").click()
+    [exported] = export.value.path().read_text().splitlines()
+    assert json.loads(exported)["fields"] == [["note", "by hand"]]
     row.click()
     page.get_by_role("button", name="Delete", exact=True).click()
     assert confirm(page, "Delete").startswith("XDEL orders ")

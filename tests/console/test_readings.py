@@ -83,6 +83,31 @@ def test_a_filter_looks_at_many_entries_and_says_how_far_it_came(server: ServerP
     assert user.try_ask("entries", stream="s", filter="temp >")[1]["error"] == "filter"
 
 
+def test_any_number_of_entries_is_exported_once_and_only_for_who_asked(
+    server: ServerProcess, user: User, console: ConsoleProcess
+) -> None:
+    pipeline = server.client().pipeline(transaction=False)
+    for number in range(1, 6_001):
+        pipeline.xadd("s", {"n": number, b"\xff": b"\xfe"}, id=f"{number}-0")
+    pipeline.execute()
+
+    def load(path: str, cookie: str = user.headers["Cookie"]) -> tuple[int, dict[str, str], bytes]:
+        return console.send("GET", path, headers={"Cookie": cookie})
+
+    path = user.ask("export", stream="s", filter="n > 500")["path"]
+    assert load(path, User(console).headers["Cookie"])[0] == 404, "another session has not asked for it"
+    status, headers, body = load(path)
+    rows = [json.loads(line) for line in body.splitlines()]
+    assert (status, headers["content-disposition"]) == (200, 'attachment; filename="entries.ndjson"')
+    assert (len(rows), rows[0]) == (5_500, {"id": "501-0", "fields": [["n", "501"], ["\udcff", "\udcfe"]]})
+    assert load(path)[0] == 404, "it can be loaded once"
+    assert len(load(user.ask("export", stream="s", end="10-0")["path"])[2].splitlines()) == 10
+    for wrong in ({"filter": "="}, {"end": "x"}, {"stream": "none"}):
+        assert load(user.ask("export", **{"stream": "s", **wrong})["path"])[0] in {400, 404}
+    assert user.try_ask("export")[0] == 400
+    assert console.send("POST", "/api/export", {"stream": "s"})[0] == 401
+
+
 @pytest.mark.parametrize(
     ("text", "holds"),
     [
@@ -240,7 +265,9 @@ def test_the_server_is_shown_without_its_secrets(server: ServerProcess, user: Us
     assert user.ask("server")["sections"][0]["name"] == "server"
 
 
-def test_a_redis_is_shown_with_what_it_has(redis_server: redis.Redis, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+def test_another_server_is_shown_with_what_it_has(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    redis_server: redis.Redis = request.getfixturevalue(f"{kind}_server")
     redis_server.flushall()
     redis_server.xadd("s", {"n": 1}, id="1-1")
     redis_server.xgroup_create("s", "g", "0")
@@ -249,7 +276,7 @@ def test_a_redis_is_shown_with_what_it_has(redis_server: redis.Redis, tmp_path: 
     with ConsoleProcess(tmp_path, f"redis://127.0.0.1:{port}") as console:
         user = User(console)
         product = user.about["product"]
-        assert (product["name"], product["headrace"], product["xnack"]) == ("Redis", False, False)
+        assert (product["name"].lower(), product["headrace"], product["xnack"]) == (kind, False, False)
         assert user.ask("overview")["streams"]["waiting"][0]["pending"] == 1
         assert user.ask("streams")["rows"][0]["groups"][0]["name"] == "g"
         assert user.ask("stream", stream="s")["policy"] is None
@@ -258,6 +285,7 @@ def test_a_redis_is_shown_with_what_it_has(redis_server: redis.Redis, tmp_path: 
         assert user.ask("settings")["rows"][0]["default"] is None
         assert next(row for row in user.ask("latency")["commands"] if row["command"] == "xadd")["calls"] >= 1
         assert user.ask("pipelines")["reading"] == []
+        assert user.ask("inside", stream="s")["rows"][0]["master"] == "1-1"
         assert user.ask("dead")["rows"] == []
         assert user.try_ask("scheduled", stream="s")[0] == 400
         assert user.ask("act", kind="ack", stream="s", group="g", ids=["1-1"])["reply"] == 1

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -17,7 +18,8 @@ from support.server_process import LAUNCHER, ServerProcess
 class ConsoleProcess:
     """`headrace console` on a port that the system chooses; ready when entered."""
 
-    def __init__(self, directory: Path, url: str, *arguments: str) -> None:
+    def __init__(self, directory: Path, url: str, *arguments: str, trusted: ssl.SSLContext | None = None) -> None:
+        self._trusted = trusted  # who has signed its certificate, where it is reached by TLS
         self._log = directory / "console.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -59,11 +61,16 @@ class ConsoleProcess:
                 assert time.monotonic() < deadline, "the console does not answer"
                 time.sleep(0.05)
 
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._trusted is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=self._trusted)
+
     def send(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         """Send a request, and return status, headers and body of the answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)) as connection:
+        with closing(self._connect()) as connection:
             sent = {"Content-Type": "application/json", **(headers or {})} if method == "POST" else headers or {}
             connection.request(method, path, None if body is None else json.dumps(body), sent)
             answer = connection.getresponse()

@@ -4,6 +4,8 @@
     POST /api/login              {"user": …, "password": …} ─► a cookie
     POST /api/NAME  {…}          a reading or an act of `api`, as the user of the session; JSON in, JSON out
     POST /api/tail  {…}          lines of JSON, as entries come
+    POST /api/export {…}         ─► the path of a file, which can be loaded once
+    GET  /export/TICKET          entries as lines of JSON, as many as there are
 
 Every POST but the login needs the session's cookie and its token in X-CSRF-Token. All of them need a JSON body, which
 forms of other sites cannot send without being asked for permission first.
@@ -15,7 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import compare_digest
+from secrets import compare_digest, token_urlsafe
 from time import monotonic
 from typing import Any, Final
 
@@ -28,7 +30,9 @@ from starlette.staticfiles import StaticFiles
 import headrace
 from headrace.console.api import READINGS
 from headrace.console.api.acts import run_act
+from headrace.console.api.entries import export_entries
 from headrace.console.api.product import read_product
+from headrace.console.api.questions import name_in
 from headrace.console.api.tail import follow
 from headrace.console.errors import Refused
 from headrace.console.gate import Gate
@@ -41,6 +45,7 @@ _MOST_BODY: Final = 1 << 20
 _FAILED_LOGIN_S: Final = 0.5
 _MOST_LOGINS: Final = 4  # at a time: with the wait above, eight passwords a second can be guessed
 _MOST_TAILS: Final = 4  # of one session, at a time
+_MOST_EXPORTS: Final = 8  # of one session, that were asked for and not loaded yet
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ def make_app(options: ConsoleOptions) -> Gate:
         Route("/api/logout", console.logout, methods=["POST"]),
         Route("/api/session", console.session, methods=["POST"]),
         Route("/api/tail", console.tail, methods=["POST"]),
+        Route("/api/export", console.ask_export, methods=["POST"]),
+        Route("/export/{ticket}", console.export),
         Route("/api/act", console.act, methods=["POST"]),
         Route("/api/{name}", console.reading, methods=["POST"]),
         Mount("/static", StaticFiles(directory=_STATIC)),
@@ -103,6 +110,12 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused(400, "request")
     return body
+
+
+def _lines_of(entries: list[list[Any]]) -> bytes:
+    """Write entries as lines of JSON: {"id": …, "fields": [[name, value], …]}."""
+    rows = ({"id": id, "fields": list(zip(fields[::2], fields[1::2], strict=True))} for id, fields in entries)
+    return b"".join(to_json(row) + b"\n" for row in rows)
 
 
 class _Console:
@@ -207,6 +220,34 @@ class _Console:
         if self._options.read_only and not body.get("preview"):
             raise Refused(403, "read_only")
         return _json(await run_act(session, body))
+
+    async def ask_export(self, request: Request) -> Response:
+        """Keep what is to be exported: a browser loads a file with GET, which cannot bring the token along."""
+        session = self._session(request)
+        body = await _body(request)
+        name_in(body, "stream")
+        while len(session.exports) >= _MOST_EXPORTS:
+            session.exports.pop(next(iter(session.exports)))
+        ticket = token_urlsafe(32)
+        session.exports[ticket] = body
+        return _json({"path": f"/export/{ticket}"})
+
+    async def export(self, request: Request) -> Response:
+        session = self.sessions.find(request.cookies.get(COOKIE))
+        body = None if session is None else session.exports.pop(request.path_params["ticket"], None)
+        if session is None or body is None:
+            raise Refused(404, "request")
+        batches = export_entries(session, body)
+        first = await anext(batches)  # what is refused is refused before the file begins
+
+        async def lines() -> AsyncIterator[bytes]:
+            yield _lines_of(first)
+            async for batch in batches:
+                session.seen = monotonic()
+                yield _lines_of(batch)
+
+        headers = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="entries.ndjson"'}
+        return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
 
     async def tail(self, request: Request) -> Response:
         session = self._session(request)

@@ -30,6 +30,7 @@ class Session:
     product: dict[str, Any] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)
     tails: int = 0
+    exports: dict[str, dict[str, Any]] = field(default_factory=dict)  # those that were asked for: ticket ─► question
     seen: float = field(default_factory=time.monotonic)
 
 

@@ -5,6 +5,7 @@ looks at up to 5,000 entries for a page, and says how far it came. Long values a
 """
 
 import re
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from headrace.console.api.filters import read_filter
@@ -69,6 +70,21 @@ async def read_entries(session: Session, body: dict[str, Any]) -> dict[str, Any]
     elif len(page) >= wanted:
         following = end if backwards else start
     return {"entries": [shown_entry(each) for each in found[:count]], "next": following, "looked_at": looked_at}
+
+
+async def export_entries(session: Session, body: dict[str, Any]) -> AsyncIterator[list[list[Any]]]:
+    """Give all entries of a range that a filter wants, some hundred at a time; not those that are added meanwhile."""
+    key = name_in(body, "stream")
+    start, end = id_in(body, "start", "-"), id_in(body, "end", "+")
+    conditions = read_filter(text_in(body, "filter"))
+    if end == "+":
+        end = pairs(await session.link.ask("XINFO", "STREAM", key))["last-generated-id"].decode()
+    while True:
+        page = await session.link.ask("XRANGE", key, start, end, "COUNT", _AT_ONCE)
+        yield [entry for entry in page if all(condition.holds(entry[1]) for condition in conditions)]
+        if len(page) < _AT_ONCE:
+            return
+        start = "(" + page[-1][0].decode()
 
 
 async def read_entry(session: Session, body: dict[str, Any]) -> dict[str, Any]:

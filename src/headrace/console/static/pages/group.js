@@ -13,7 +13,8 @@ const PAGE = 50;
 export async function show(place, [encodedStream, encodedGroup], signal) {
   const stream = decodeName(encodedStream), group = decodeName(encodedGroup);
   const chart = new Chart(t("group.over_time"), [{ label: t("lag"), show: number }, { label: t("pending"), show: number }]);
-  signal.addEventListener("abort", () => chart.close());
+  const inTime = new Chart(t("group.in_time"), [{ label: t("lag"), show: duration }, { label: t("group.oldest_pending"), show: duration }]);
+  signal.addEventListener("abort", () => { chart.close(); inTime.close(); });
   const facts = h("dl", { class: "figures" });
   const consumers = h("div");
   const pictures = h("div", { class: "grid" });
@@ -25,7 +26,7 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
     h("div", { class: "title" }, h("h1", {}, name(group)), mayAct() && h("span", { class: "actions" },
       h("button", { onclick: setPosition }, t("group.set_position")),
       h("button", { class: "danger", onclick: async () => { if (await act("destroy_group", { stream, group })) location.hash = `#/stream/${encodedStream}`; } }, t("group.destroy")))),
-    facts, chart.element, pictures,
+    facts, h("div", { class: "grid charts" }, chart.element, inTime.element), pictures,
     h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("consumers"))), consumers),
     h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("group.pending")), mayAct() && h("span", { class: "actions" },
       h("button", { class: "small", onclick: () => settle("ack") }, t("group.ack")),
@@ -42,6 +43,7 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
       throw error;
     }
     chart.push(Date.now(), [told.lag, told.pending]);
+    inTime.push(Date.now(), [told.lag === null ? null : lagMs(told), told.oldest_ms ?? 0]);
     const now = performance.now();
     const speed = before && told.read !== null && before.read !== null ? Math.max(told.read - before.read, 0) / ((now - before.at) / 1000) : null;
     before = { read: told.read, at: now };

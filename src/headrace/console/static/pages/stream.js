@@ -39,7 +39,7 @@ export async function show(place, [encoded], signal) {
           h("button", { class: "danger", onclick: async () => { if (await act("delete_stream", { stream })) location.hash = "#/streams"; } }, t("stream.delete"))])),
     facts, h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("groups")), mayAct() && h("button", { class: "small", onclick: async () => { if (await createGroup(stream)) readFacts(); } }, t("group.create"))), groups),
     h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("entries")), h("span", { class: "actions" }, tailButton, pauseButton,
-      h("button", { class: "small", onclick: exportPage }, t("stream.export")))),
+      h("button", { class: "small", onclick: exportPage }, t("stream.export")), h("button", { class: "small", onclick: exportAll }, t("stream.export_all")))),
     h("div", { class: "tools" }, seekBox, h("button", { onclick: seekTyped }, t("stream.go")), filterBox, h("button", { onclick: () => { state.filter = filterBox.value; restart(); } }, t("stream.apply"))),
     h("div", { class: "slider" }, slider, sliderTime), status, list, h("div", { class: "pager" }, newer, older)));
   fill(list, loading());
@@ -216,6 +216,14 @@ export async function show(place, [encoded], signal) {
         if (await act("add", { stream, id: id.value, fields }, { danger: false })) { restart(); readFacts(); }
       } }, t("next")),
     ]);
+  }
+
+  // All entries up to where the page begins that match the filter: the browser loads them as a file, however many they are.
+  async function exportAll() {
+    try {
+      const { path } = await ask("export", { stream, end: state.end || "+", filter: state.filter }, signal);
+      h("a", { href: path, download: "entries.ndjson" }).click();
+    } catch (error) { say(error); }
   }
 
   function exportPage() {
