@@ -51,7 +51,7 @@ $(VENV)/java: | $(VENV)/compiled
 	touch $@
 
 test: setup  ## the tests
-	$(BIN)/python -m pytest --numprocesses $(if $(AGAIN),0,3) $(AGAIN)
+	$(BIN)/python -m pytest --numprocesses $(if $(AGAIN),0,4) $(AGAIN)
 
 test-fast: setup  ## of the tests, those for the loop of editing: the inner parts, without what is slow; under a minute
 	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow' tests/core tests/formats tests/protocol tests/commands tests/storage

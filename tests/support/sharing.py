@@ -1,8 +1,9 @@
-"""How two processes share the tests: `pytest --numprocesses 2`, which is what `make test` does.
+"""How processes share the tests: `pytest --numprocesses 4`, which is what `make test` does.
 
     one        demo, docs, pipelines, spark          all that runs on Spark, one after the other: it takes longest
-    other      all other files, one after the other  the first process helps with them when it is done
+    others     all other files, one after the other  the first process helps with them when it is done
 
+There are more processes than cores because many tests wait: for a clock, a disk, a process that starts.
 Two Sparks at a time would need twice the memory, and would not start sooner. The tests of a file share a server, and a
 few depend on the counts of the tests before them. Files that take long come early, so that at the end no process waits
 for another that has just begun a long file: when the stories were last, the one with a Spark took a minute.
