@@ -18,7 +18,7 @@ from support.spark.kills import DRIVER, EXECUTOR, KEYS, SERVER, WORKER, Job, Pro
 from support.spark.queries import run_to_the_end
 
 DRIVER_KILLS = 12 if LONG else 1  # what it left is then read by the session of the tests
-KILLS_EACH = 4
+KILLS_EACH = 4 if LONG else 3
 
 
 @pytest.mark.timeout(7200 if LONG else 600)

@@ -36,6 +36,8 @@ from headrace.spark.writers import StreamsStreamWriter
         ),
         ({"maxTriggerDelay": "5s"}, "option 'maxTriggerDelay' is '5s': goes together with minEntriesPerTrigger"),
         ({"deadLetterKey": "d", "mode": "failfast"}, "option 'deadLetterKey' is 'd': the mode failfast ends the query"),
+        ({"payloadFormat": "json"}, "option 'payloadFormat' is 'json': goes together with payloadField"),
+        ({"payloadField": "d", "payloadFormat": "xml"}, "option 'payloadFormat' is 'xml': expected json or msgpack"),
         ({"deadLetterKey": "d", "path": "/x"}, "option 'deadLetterKey' is 'd': goes with a url"),
         ({"readFrom": "replica"}, "option 'readFrom' is 'replica': goes with a url that says who has replicas"),
         ({"readFrom": "slave"}, "option 'readFrom' is 'slave': expected master or replica"),

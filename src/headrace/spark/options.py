@@ -34,6 +34,9 @@ r"""The options of a source and of a sink: what they are called, what they may b
                             nanoseconds, or a pattern of Spark's
       columnNameOfCorruptRecord  the column of a schema that has    _corrupt_record
                             malformed entries as JSON
+      payloadField          the field that has an encoded object,
+                            whose members are columns
+      payloadFormat         json, msgpack                           json
       deadLetterKey         the stream for what cannot be parsed
       minEntriesPerTrigger  a micro-batch waits for so many,        1
       maxTriggerDelay       but not longer than this                15 minutes
@@ -93,7 +96,7 @@ _READING: Final = (
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom", "archive", "archiveCheckpoint"),
     *("columnNameOfCorruptRecord", "timeZone", "timestampFormat", "deadLetterKey", "minEntriesPerTrigger"),
-    "maxTriggerDelay",
+    *("maxTriggerDelay", "payloadField", "payloadFormat"),
 )
 _WRITING: Final = (
     *("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid"),
@@ -207,6 +210,8 @@ class ReadOptions:
     metadata_prefix: str
     corrupt_column: str
     moments: Moments
+    payload: tuple[str, str] | None
+    """The field that has an encoded object, and how that is encoded."""
     entries_per_trigger: int | None
     bytes_per_trigger: int | None
     least_entries_per_trigger: int | None
@@ -289,6 +294,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         metadata_prefix=options.text("metadataPrefix") or "_",
         corrupt_column=options.text("columnNameOfCorruptRecord") or "_corrupt_record",
         moments=_moments(options),
+        payload=_payload(options),
         entries_per_trigger=options.count("maxEntriesPerTrigger"),
         bytes_per_trigger=options.count("maxBytesPerTrigger"),
         least_entries_per_trigger=options.count("minEntriesPerTrigger"),
@@ -426,6 +432,13 @@ def _moments(options: _Given) -> Moments:
     if format is not None and format not in UNITS:
         to_directives(format)
     return Moments(zone, format, local_zone())
+
+
+def _payload(options: _Given) -> tuple[str, str] | None:
+    field = options.text("payloadField")
+    if field is None and options.text("payloadFormat") is not None:
+        raise BadOption("payloadFormat", options.text("payloadFormat"), "goes together with payloadField, the field")
+    return None if field is None else (field, options.one_of("payloadFormat", ("json", "msgpack")))
 
 
 def _seconds(options: _Given) -> float:

@@ -17,11 +17,10 @@ only the values that they refuse, one by one and by the same rules.
 """
 
 import json
-import math
 import re
 from base64 import b64decode
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final
@@ -71,6 +70,32 @@ def parse_column(values: pa.Array, spark_type: t.DataType, arrow_type: pa.DataTy
         except pa.ArrowInvalid:
             pass
     return _one_by_one(values, spark_type, arrow_type, moments)
+
+
+def parse_members(
+    objects: Sequence[Mapping[str, Any] | None],
+    name: str,
+    spark_type: t.DataType,
+    arrow_type: pa.DataType,
+    moments: Moments,
+    *,
+    otherwise: pa.Array,
+) -> Parsed:
+    """Parse a column of members of decoded objects; `otherwise` has the values where an object lacks the member."""
+    values = otherwise.to_pylist()
+    mask = bytearray(len(values))
+    for place, found in enumerate(objects):
+        if found is None or name not in found:
+            continue
+        reader = _JsonReader(moments)
+        try:
+            values[place] = reader.convert(found[name], spark_type)
+        except _MALFORMED:
+            values[place], mask[place] = None, 1
+        if not reader.whole:
+            mask[place] = 1
+    bad = pc.cast(pa.array(list(mask), pa.uint8()), pa.bool_()) if any(mask) else None
+    return pa.array(values, arrow_type), bad
 
 
 def supports(spark_type: t.DataType) -> bool:
@@ -193,12 +218,13 @@ class _JsonReader:
 
     def __init__(self, moments: Moments) -> None:
         self._moments = moments
-        self._whole = True
+        self.whole = True
+        """Whether all that was converted is of the type."""
 
     def read(self, text: str, spark_type: t.DataType) -> tuple[Any, bool]:
         """Return the value, and whether all of it is of the type."""
         value = self.convert(json.loads(text, parse_float=Decimal), spark_type)
-        return value, self._whole
+        return value, self.whole
 
     def convert(self, value: Any, spark_type: t.DataType) -> Any:
         """Convert a parsed value to the type; missing members become null, unknown ones are left out."""
@@ -213,6 +239,8 @@ class _JsonReader:
         if isinstance(spark_type, t.MapType):
             _expect(value, dict)
             return [(name, self._inside(item, spark_type.valueType)) for name, item in value.items()]
+        if isinstance(value, bytes) and isinstance(spark_type, t.BinaryType):
+            return value
         scalar = _scalar(spark_type, self._moments)
         assert scalar is not None  # noqa: S101  (`supports` has refused every other type)
         return scalar(_json_text(value, spark_type))
@@ -221,7 +249,7 @@ class _JsonReader:
         try:
             return self.convert(value, spark_type)
         except _MALFORMED:
-            self._whole = False
+            self.whole = False
             return None
 
 
@@ -232,8 +260,12 @@ def _json_text(value: Any, spark_type: t.DataType) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, Decimal)) or (isinstance(value, float) and not math.isfinite(value)):
+    if isinstance(value, (int, float, Decimal)):
         return str(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(spark_type, t.StringType):
         return json.dumps(value, default=str)
     raise ValueError

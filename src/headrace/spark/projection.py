@@ -37,7 +37,8 @@ from headrace.spark.dead_letters import Letter
 from headrace.spark.errors import BadOption, BadSchema, Malformed
 from headrace.spark.moments import Moments
 from headrace.spark.options import Mode, ReadOptions
-from headrace.spark.parsing import PLAIN, parse_column, supports
+from headrace.spark.parsing import PLAIN, Parsed, parse_column, parse_members, supports
+from headrace.spark.payloads import Payloads
 
 DEFAULT_SCHEMA: Final = t.StructType(
     [
@@ -100,8 +101,10 @@ class Projection:
         moments: Moments = PLAIN,
         *,
         keeps_letters: bool = False,
+        payload: tuple[str, str] | None = None,
     ) -> None:
         self._mode = mode
+        self._payload = payload
         self._keeps_letters = keeps_letters
         self._letters: list[Letter] = []
         self._moments = moments
@@ -110,7 +113,9 @@ class Projection:
         self._keeps_corrupt = any(column.metadata == _CORRUPT for column in self._columns)
         self._suspect = _suspect(schema, metadata_prefix)
         self.field_names = [column.name.encode() for column in self._columns if column.metadata is None]
-        """The fields that become columns, in their order."""
+        """The fields that are read: those that become columns, in their order, and the one that has the payload."""
+        if payload is not None:
+            self.field_names.append(payload[0].encode())
         self.wants_fields = keeps_letters or any(column.metadata in {"fields", _CORRUPT} for column in self._columns)
         """Whether all fields of an entry are asked for."""
         self.id_columns = {
@@ -124,6 +129,11 @@ class Projection:
         arrays: list[pa.Array] = []
         malformed: pa.Array | None = None
         values = iter(raw.values)
+        payloads = self._read_payloads(raw)
+        if payloads is not None:
+            malformed = payloads.malformed
+            if malformed is not None and self._mode == "failfast":
+                raise _malformed(raw, key, _Column(payloads.field, None, t.StringType()), raw.values[-1], malformed)
         for column, target in zip(self._columns, self._schema, strict=True):
             if column.metadata == _CORRUPT:
                 arrays.append(pa.nulls(len(raw), target.type))
@@ -132,7 +142,7 @@ class Projection:
                 arrays.append(_metadata(column.metadata, raw, key, target.type))
                 continue
             texts = next(values)
-            parsed, bad = parse_column(texts, column.spark_type, target.type, self._moments)
+            parsed, bad = self._parse(column, target.type, texts, payloads)
             arrays.append(parsed)
             if bad is not None:
                 if self._mode == "failfast":
@@ -147,6 +157,8 @@ class Projection:
 
     def decode(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> pa.RecordBatch:
         """Make a record batch of the entries of nodes, (master ID, listpack) each, that lie between two IDs."""
+        if self._payload is not None:
+            return self.batch(self._undecoded(nodes, first, last, key), key)
         if self._decoder is None:
             self._decoder = EntryDecoder(self._packed_schema(), self.id_columns)
         decoded = self._decoder.decode(nodes, first, last, key)
@@ -173,6 +185,21 @@ class Projection:
             whole = EntryDecoder(pa.schema([pa.field("", _PAIRS)]), {"": "fields"})
             self._fill_corrupt(arrays, malformed, whole.decode(nodes, first, last, key).batch.column(0))
         return self._finished(arrays, malformed)
+
+    def _read_payloads(self, raw: RawColumns) -> Payloads | None:
+        return None if self._payload is None else Payloads(*self._payload, raw.values[-1])
+
+    def _parse(self, column: _Column, arrow_type: pa.DataType, texts: pa.Array, payloads: Payloads | None) -> Parsed:
+        """Parse a field, or the member of that name that the payload has."""
+        parsed, bad = parse_column(texts, column.spark_type, arrow_type, self._moments)
+        if payloads is None:
+            return parsed, bad
+        kind, objects = column.spark_type, payloads.objects
+        found, wrong = parse_members(objects, column.name, kind, arrow_type, self._moments, otherwise=parsed)
+        if bad is not None:
+            has = pa.array([each is not None and column.name in each for each in objects], pa.bool_())
+            bad = pc.and_not(bad, has)
+        return found, wrong if bad is None else bad if wrong is None else pc.or_(bad, wrong)
 
     def _fill_corrupt(self, arrays: list[pa.Array], malformed: pa.Array, pairs: pa.Array) -> None:
         """Give malformed rows their fields as JSON, in the column for that."""
@@ -208,13 +235,21 @@ class Projection:
         """Keep malformed entries whole, each with what is wrong in it."""
         reasons: dict[int, list[str]] = {}
         values = iter(raw.values)
+        payloads = self._read_payloads(raw)
+        if payloads is not None:
+            for place, why in payloads.wrong.items():
+                reasons[place] = [f"field {payloads.field!r} is no {payloads.format}: {why}"]
         for column, target in zip(self._columns, self._schema, strict=True):
             if column.metadata is not None:
                 continue
             texts = next(values)
-            _, bad = parse_column(texts, column.spark_type, target.type, self._moments)
+            _, bad = self._parse(column, target.type, texts, payloads)
             for place in () if bad is None else pc.indices_nonzero(bad).to_pylist():
-                reasons.setdefault(place, []).append(_what_is_wrong(column, texts[place].as_py()))
+                value = texts[place].as_py()
+                found = None if payloads is None else payloads.objects[place]
+                if found is not None and column.name in found:
+                    value = str(found[column.name]).encode()
+                reasons.setdefault(place, []).append(_what_is_wrong(column, value))
         assert raw.offsets is not None  # noqa: S101  (the projection asked for all fields)
         assert raw.names is not None  # noqa: S101
         assert raw.items is not None  # noqa: S101
@@ -239,15 +274,18 @@ class Projection:
     def _undecoded(self, nodes: Sequence[Sequence[bytes]], first: StreamID, last: StreamID, key: bytes) -> RawColumns:
         """Decode nodes again, with nothing parsed. The decoder only knows which rows are malformed, not why."""
         names = [column.name for column in self._columns if column.metadata is None]
-        ids = [pa.field("", pa.int64()), pa.field(" ", pa.int64()), pa.field("  ", _PAIRS)]
-        decoder = EntryDecoder(
-            pa.schema([*ids, *((name, pa.binary()) for name in names)]), {"": "ms", " ": "seq", "  ": "fields"}
-        )
-        ms, seq, pairs, *values = decoder.decode(nodes, first, last, key).batch.columns
-        unsigned = pa.uint64()
+        if self._payload is not None:
+            names.append(self._payload[0])
+        fields = list(dict.fromkeys(names))  # a column may be the payload itself
+        ids = [pa.field("", pa.string()), pa.field(" ", _PAIRS)]
+        decoder = EntryDecoder(pa.schema([*ids, *((name, pa.binary()) for name in fields)]), {"": "id", " ": "fields"})
+        texts, pairs, *values = decoder.decode(nodes, first, last, key).batch.columns
+        halves = [text.split("-") for text in texts.to_pylist()]
+        ms, seq = (pa.array([int(half[place]) for half in halves], pa.uint64()) for place in (0, 1))
         field_names, items = pairs.flatten().flatten()
         offsets = pc.subtract(pairs.offsets, pairs.offsets[0])
-        return RawColumns(ms.cast(unsigned), seq.cast(unsigned), values, offsets, field_names, items)
+        found = [values[fields.index(name)] for name in names]
+        return RawColumns(ms, seq, found, offsets, field_names, items)
 
 
 def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
@@ -265,6 +303,7 @@ def projection_for(schema: t.StructType, options: ReadOptions) -> Projection:
         options.corrupt_column,
         options.moments,
         keeps_letters=options.dead_letter_key is not None,
+        payload=options.payload,
     )
 
 
