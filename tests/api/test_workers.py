@@ -253,6 +253,38 @@ def test_several_messages_are_handled_at_once_and_failures_come_again(
     assert (len(handled), group.pending()) == (12 + concurrency, [])
 
 
+def test_what_a_stopped_loop_has_read_ahead_is_not_stranded(db: Database) -> None:
+    stream = db.stream("s")
+    group = stream.group("g")
+    stream.add_many({"n": n} for n in range(5))
+    worker = group.consumer("w", prefetch=3, timeout=0)
+    for _ in worker:
+        worker.stop()
+    assert [message["n"] for message in group.consumer("w", timeout=0)] == ["1", "2", "3", "4"]
+    stream.add_many({"n": n} for n in range(3))
+    worker = group.consumer("w", prefetch=3, timeout=0, claim_after=0)
+    for _ in worker:
+        worker.stop()
+    assert [message["n"] for message in group.consumer("v", timeout=0, claim_after=0)] == ["1", "2"]
+    assert (group.pending(), group.lag) == ([], 0)
+
+
+def test_run_refuses_coroutine_functions_and_arun_others(db: Database) -> None:
+    stream = db.stream("s")
+    group = stream.group("g")
+    id = stream.add(n=1)
+
+    async def handle(message: Message) -> None:
+        raise AssertionError(message)
+
+    with pytest.raises(TypeError, match="arun takes those"):
+        group.consumer("w", timeout=0).run(handle)
+    assert [each.id for each in group.pending()] == [id]
+    with pytest.raises(TypeError, match="run takes it"):
+        asyncio.run(group.consumer("w", timeout=0).arun(lambda _: None))  # type: ignore[arg-type,return-value]
+    assert [each.id for each in group.pending()] == [id]
+
+
 def test_a_refusal_ends_all_that_run_together(db: Database) -> None:
     stream = db.stream("s")
     group = stream.group("g")

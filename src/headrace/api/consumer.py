@@ -178,11 +178,13 @@ class Consumer:
             try:
                 for message in consumer:
                     try:
-                        handle(message)
+                        answer = handle(message)
                     except Exception as error:  # noqa: BLE001  (whatever a program raises is its own)
                         self._log_failure(message, error)
                         if not message.settled:
                             message.nack()
+                    else:
+                        _refuse_coroutine(answer)
             except BaseException as error:  # noqa: BLE001  (raised by `run`)
                 ends.append(error)
                 self.stop()
@@ -210,11 +212,16 @@ class Consumer:
         async def work(consumer: Consumer) -> None:
             async for message in consumer:
                 try:
-                    await handle(message)
+                    answer = handle(message)
+                    if inspect.isawaitable(answer):
+                        await answer
                 except Exception as error:  # noqa: BLE001  (whatever a program raises is its own)
                     self._log_failure(message, error)
                     if not message.settled:
                         await message.anack()
+                else:
+                    if not inspect.isawaitable(answer):
+                        raise TypeError(f"arun needs a coroutine function, and {handle!r} is none: run takes it")
 
         with told_to_stop(self.stop):
             try:
@@ -455,7 +462,10 @@ class Consumer:
         return int(records[0][3]) if records else 0
 
     def _return_unseen(self, messages: deque[Message]) -> None:
-        """Give back what was read ahead and not handled; a server that cannot do that lets others claim it."""
+        """Give back what was read ahead and not handled, to those who claim; else it waits for this one's next loop.
+
+        What belongs to nobody is given to those who claim only. A server that cannot take it back lets them wait.
+        """
         follow(self._runner, self._release(messages))
 
     async def _areturn_unseen(self, messages: deque[Message]) -> None:
@@ -464,6 +474,8 @@ class Consumer:
     def _release(self, messages: deque[Message]) -> Plan[None]:
         ids = [bytes(message.id) for message in messages]
         messages.clear()
+        if self._claim_after is None:
+            return
         with suppress(NotSupported):
             yield [b"XNACK", self._key, self._group, b"SILENT", b"IDS", b"%d" % len(ids), *ids]
 
@@ -497,6 +509,13 @@ class Consumer:
     async def adrop(self) -> int:
         """Remove the consumer from a coroutine."""
         return int(await self._runner.acall(b"XGROUP", b"DELCONSUMER", self._key, self._group, self._consumer))
+
+
+def _refuse_coroutine(answer: object) -> None:
+    """Refuse what a coroutine function returned: nothing of it has run, and the message would be acknowledged."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise TypeError("run needs a function that is no coroutine function: arun takes those")
 
 
 def ack_request(key: bytes, group: bytes, messages: Iterable[Message | Position]) -> Request:
