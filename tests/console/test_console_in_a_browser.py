@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.console.texts import bytes_of, command_line
 from support.console_process import ConsoleProcess, console_of
 from support.patience import PATIENCE_S
 from support.server_process import ServerProcess
@@ -155,6 +156,15 @@ def test_hostile_names_and_values_are_text(page: "Page") -> None:
         visit(page, place)
     assert "owned" not in page.title()
     assert page.locator("main img").count() == 0
+    for text in ("plain", "two words", 'quo"te\\', "\u202egnp", "\udcff\x00\n", "é€😀", ""):
+        written = page.evaluate("async text => (await import('/static/names.js')).word(text)", text)
+        assert written == command_line([bytes_of(text)]), "what is copied is what the server would say"
+    shown = page.evaluate(
+        "async text => (await import('/static/names.js')).shownName(text)", "a\u202e\u200b\ufeffb\x1b"
+    )
+    assert shown == "a\\u202e\\u200b\\ufeffb\\x1b"
+    page.evaluate("() => { location.hash = '#/__proto__'; }")
+    page.wait_for_function("() => document.querySelector('main#page').dataset.shown === '#/overview'")
 
 
 def test_accessibility_has_no_serious_fault(page: "Page") -> None:

@@ -2,12 +2,20 @@
 
 import http.client
 import json
+import re
+import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
 
+from headrace.console import prompt_protocol
+from headrace.console.api import READINGS, acts
+from headrace.console.prompt_protocol import PromptProtocol
 from support.console_process import ConsoleProcess, User, console_of
 from support.patience import PATIENCE_S
 from support.server_process import ServerProcess, run_to_its_end
@@ -149,3 +157,53 @@ def test_a_url_or_a_port_that_cannot_be_used_is_one_sentence(console: ConsolePro
             "choose another with --port.\n"
         ).encode()
     )
+
+
+def test_half_a_character_or_a_border_for_an_id_is_refused_and_fills_no_log(user: User) -> None:
+    half = dict.fromkeys(("stream", "group", "consumer", "search", "filter", "ticket", "query"), "�")
+    border = {"stream": "s", "group": "g", "ids": ["-"], "id": "-", "master": "(1-1", "at": 0}
+    kinds = re.findall(r'^    "(\w+)": \(_', Path(acts.__file__).read_text(), re.MULTILINE)
+    questions = [*READINGS, *(("act", kind) for kind in kinds)]
+    user.console.send("POST", "/api/login", {"user": "\ud800", "password": "\ud800"})
+    for question in questions:
+        name, kind = (question, "") if isinstance(question, str) else question
+        for body in ({**half, "ids": ["\ud800"], "id": "\ud800", "fields": [["\ud800", "x"]]}, border):
+            status, answer = user.try_ask(name, kind=kind, preview=True, **body)
+            assert status < 500, (question, body, answer)
+    assert user.console.complaints == ""
+
+
+def test_connections_that_do_not_come_to_the_point_lock_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred connections that sent half of a request had everybody answered 503, for as long as they liked."""
+    monkeypatch.setattr(prompt_protocol, "REQUEST_S", 0.5)
+
+    async def answer(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(
+        answer, http=PromptProtocol, ws="none", lifespan="off", limit_concurrency=20, log_level="error"
+    )
+    server = uvicorn.Server(config)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+            rude = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(40)]
+            for number, connection in enumerate(rude):  # some of them had asked something before
+                connection.sendall(whole + b"GET / HT" if number % 2 else b"GET")
+            for connection in rude:
+                while connection.recv(4096):
+                    pass
+                connection.close()
+            with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as polite:
+                for _ in range(3):  # one that keeps asking is kept
+                    polite.sendall(whole)
+                    assert polite.recv(4096).startswith(b"HTTP/1.1 200")
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE_S)

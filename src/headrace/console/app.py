@@ -42,6 +42,7 @@ from headrace.console.texts import to_json
 
 _STATIC: Final = Path(__file__).parent / "static"
 _MOST_BODY: Final = 1 << 20
+_BODY_S: Final = 10.0  # in which a request must be complete
 _FAILED_LOGIN_S: Final = 0.5
 _MOST_LOGINS: Final = 4  # at a time: with the wait above, eight passwords a second can be guessed
 _MOST_TAILS: Final = 4  # of one session, at a time
@@ -80,7 +81,11 @@ def make_app(options: ConsoleOptions) -> Gate:
         yield
         await console.sessions.end_all()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refused: _answer_refusal})
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={Refused: _answer_refusal, UnicodeEncodeError: _answer_no_text},
+    )
     return Gate(app, options.hosts)
 
 
@@ -95,14 +100,23 @@ async def _answer_refusal(_request: Request, error: Exception) -> Response:
     return _json({"error": error.code, "text": error.text}, error.status)
 
 
+async def _answer_no_text(_request: Request, _error: Exception) -> Response:
+    """Answer a request with half a character in it, which no bytes stand for."""
+    return _json({"error": "request", "text": ""}, 400)
+
+
 async def _body(request: Request) -> dict[str, Any]:
     if not request.headers.get("content-type", "").startswith("application/json"):
         raise Refused(415, "request")
     data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > _MOST_BODY:
-            raise Refused(413, "too_large")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > _MOST_BODY:
+                    raise Refused(413, "too_large")
+    except TimeoutError:
+        raise Refused(408, "request") from None
     try:
         body = json.loads(data or b"{}")
     except ValueError:

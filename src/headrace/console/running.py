@@ -19,6 +19,7 @@ import uvicorn
 from headrace.console.app import ConsoleOptions, make_app
 from headrace.console.errors import CannotShow
 from headrace.console.link import place_of
+from headrace.console.prompt_protocol import PromptProtocol
 
 _DEATH_SIGNAL: Final = 1  # of prctl: PR_SET_PDEATHSIG
 
@@ -68,6 +69,8 @@ def run_console(url: str, place: Place, *, read_only: bool) -> None:
     )
     config = uvicorn.Config(
         make_app(options),
+        http=PromptProtocol,
+        ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,

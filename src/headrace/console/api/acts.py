@@ -10,7 +10,7 @@ will happen, in numbers: it has a sentence for each kind.
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from headrace.console.api.entries import id_in
+from headrace.console.api.entries import own_id_in
 from headrace.console.api.questions import name_in, names_in, number_in, text_in
 from headrace.console.errors import Refused
 from headrace.console.link import pairs
@@ -65,7 +65,7 @@ def _release(body: Body) -> list[bytes]:
 def _set_position(body: Body) -> list[bytes]:
     position = text_in(body, "id")
     if position != "$":
-        position = id_in(body, "id", "")
+        position = own_id_in(body, "id")
     return [b"XGROUP", b"SETID", name_in(body, "stream"), name_in(body, "group"), position.encode()]
 
 

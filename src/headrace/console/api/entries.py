@@ -20,7 +20,8 @@ _AT_ONCE: Final = 500
 _LONG: Final = 2_048  # bytes of a value in a page
 _LONGEST: Final = 1 << 20  # and of a value that is shown alone
 _MOST_GROUPS: Final = 100
-_ID: Final = re.compile(r"\(?(?:\d{1,20}(?:-\d{1,20})?|-|\+)")
+_OWN_ID: Final = re.compile(r"\d{1,20}(?:-\d{1,20})?", re.ASCII)
+_ID: Final = re.compile(r"\(?(?:\d{1,20}(?:-\d{1,20})?|-|\+)", re.ASCII)
 
 
 def shown_entry(entry: list[Any], most: int = _LONG) -> dict[str, Any]:
@@ -36,6 +37,14 @@ def id_in(body: dict[str, Any], field: str, default: str) -> str:
     """Read a border of a range."""
     text = text_in(body, field, default) or default
     if not _ID.fullmatch(text):
+        raise Refused(400, "id", text)
+    return text
+
+
+def own_id_in(body: dict[str, Any], field: str) -> str:
+    """Read the ID of one entry, or a position: no border that includes or excludes."""
+    text = text_in(body, field)
+    if not _OWN_ID.fullmatch(text):
         raise Refused(400, "id", text)
     return text
 
@@ -89,7 +98,7 @@ async def export_entries(session: Session, body: dict[str, Any]) -> AsyncIterato
 
 async def read_entry(session: Session, body: dict[str, Any]) -> dict[str, Any]:
     """Read one entry whole, and where it stands in each group: waiting, pending with whom, or done."""
-    key, id = name_in(body, "stream"), id_in(body, "id", "")
+    key, id = name_in(body, "stream"), own_id_in(body, "id")
     page = await session.link.ask("XRANGE", key, id, id)
     groups = [pairs(each) for each in (await session.link.ask("XINFO", "GROUPS", key))[:_MOST_GROUPS]]
     pending = await session.link.ask_all([("XPENDING", key, group["name"], id, id, 1) for group in groups])

@@ -66,7 +66,7 @@ function start(about) {
 async function route() {
   if (!session.token) return;
   const [page = "overview", ...words] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);
-  if (!(page in PAGES)) { location.hash = "#/overview"; return; }
+  if (!Object.hasOwn(PAGES, page)) { location.hash = "#/overview"; return; }
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;

@@ -51,6 +51,14 @@ export function decodeName(encoded) {
   return textOf(Uint8Array.from(bytes));
 }
 
+// A word of a command as redis-cli reads it, byte for byte.
+export function word(text) {
+  if (/^[!#-&(-[\]-~]+$/.test(text)) return text;
+  const escaped = (byte) => ({ 9: "\\t", 10: "\\n", 13: "\\r", 34: "\\\"", 92: "\\\\" })[byte]
+    ?? (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "\\x" + byte.toString(16).padStart(2, "0"));
+  return `"${[...bytesOf(text)].map(escaped).join("")}"`;
+}
+
 // What a person sees of a name: control characters and bytes that are no text are escaped.
 export function shownName(text, most = 300) {
   let shown = "";
@@ -59,7 +67,7 @@ export function shownName(text, most = 300) {
     if (code >= 0xdc80 && code <= 0xdcff) shown += "\\x" + (code - 0xdc00).toString(16);
     else if (code < 0x20 || code === 0x7f) {
       shown += { 9: "\\t", 10: "\\n", 13: "\\r" }[code] ?? "\\x" + code.toString(16).padStart(2, "0");
-    } else if (/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(character)) shown += "\\u" + code.toString(16);
+    } else if (/[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/.test(character)) shown += "\\u" + code.toString(16);
     else shown += character;
     if (shown.length > most) return shown.slice(0, most) + "…";
   }

@@ -2,7 +2,7 @@
 import { ask, lines } from "../api.js";
 import { add, fill, h } from "../dom.js";
 import { age, duration, idTime, number, size, time } from "../format.js";
-import { decodeName, encodeName, shownName } from "../names.js";
+import { decodeName, encodeName, shownName, word } from "../names.js";
 import { t } from "../texts.js";
 import { viewsOf } from "../views.js";
 import { act, copyButton, dialog, empty, every, field, loading, mayAct, name, notice, problemBox, say, table } from "../widgets.js";
@@ -233,5 +233,3 @@ export async function show(place, [encoded], signal) {
     URL.revokeObjectURL(link.href);
   }
 }
-
-function word(text) { return /^[!#-&(-[\]-~]+$/.test(text) ? text : `"${shownName(text.replaceAll("\\", "\\\\").replaceAll('"', '\\"'), 1 << 20)}"`; }
