@@ -115,6 +115,44 @@ def test_a_large_list_keeps_all_its_orders_through_random_changes(seed: int, mos
     twins.check_everything()
 
 
+@pytest.mark.parametrize("a_time", [1, 7, 400])
+def test_records_keep_the_order_of_times_that_are_given_in_any_order(a_time: int) -> None:
+    """Searches for a place in the chain begin at marks, which go along with the records that they stand at."""
+    rng = random.Random(a_time)
+    twins = twins_with_entries()
+    group, turn, end = twins.group(b"g"), 0, ENTRIES // a_time + 1
+    given: dict[StreamID, tuple[int, int]] = {}  # ID: its time, and when it was given it
+    released: list[StreamID] = []
+
+    def give(ids: list[StreamID], time: int) -> None:
+        nonlocal turn
+        for id in ids:
+            given[id] = (time, turn)
+            turn += 1
+        released[:] = [id for id in released if id not in given]
+
+    def some(count: int) -> list[StreamID]:
+        return [StreamID(0, seq) for seq in rng.sample(range(1, ENTRIES + 1), count)]
+
+    for now in range(end):
+        give([id for id, _ in group.read_new(CONSUMERS[now % 3], now, a_time)], now)
+    for _ in range(60):
+        for ids in (some(40), some(1)):
+            time = rng.randrange(end)
+            give(group.claim(b"a", ids, 0, end, time_ms=time, force=True, just_id=True), time)
+        left = some(2)
+        group.release_ids(left, Verdict.FAIL, force=True)
+        start = rng.randrange(1, ENTRIES)
+        done = [*some(60), *(StreamID(0, seq) for seq in range(start, start + 60))]
+        group.acknowledge(done)
+        released[:] = [id for id in [*(id for id in released if id not in left), *left] if id not in done]
+        for id in [*left, *done]:
+            given.pop(id, None)
+        assert [id for id, *_ in group.delivery_order()] == [*released, *sorted(given, key=given.__getitem__)]
+    group.acknowledge(list(given))
+    assert [id for id, *_ in group.delivery_order()] == released
+
+
 def test_an_emptied_list_gives_its_memory_back() -> None:
     twins = twins_with_entries()
     group = twins.group(b"g")

@@ -1,8 +1,9 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.core.record_slab cimport NO_SLOT, RecordSlab
+from headrace.core.record_slab cimport NO_SLOT, Record, RecordSlab
 from headrace.core.slot_index cimport Place, SlotIndex
 from headrace.core.stream_id cimport ID
+from headrace.core.time_marks cimport TimeMarks
 
 
 cdef class PendingList:
@@ -12,6 +13,7 @@ cdef class PendingList:
     cdef uint32_t newest
     cdef uint32_t zone_end      # the last released record, or NO_SLOT
     cdef uint64_t released
+    cdef TimeMarks marks        # places in it that a search may begin at
     cdef dict vast_deliveries   # slot -> a count that fits no code
 
     cdef uint32_t find(self, ID id) noexcept
@@ -23,6 +25,9 @@ cdef class PendingList:
     cdef uint64_t get_deliveries(self, uint32_t slot) noexcept
     cdef int set_deliveries(self, uint32_t slot, uint64_t deliveries) except -1
     cdef void link(self, uint32_t slot) noexcept
+    cdef uint32_t place_for(self, int64_t time) noexcept
+    cdef void move_mark(self, uint32_t slot, Record *record) noexcept
+    cdef bint is_first_of_time(self, Record *record) noexcept
     cdef uint32_t after_slot(self, uint32_t slot) noexcept
     cdef int64_t first_owned_time(self) noexcept
     cdef void unlink(self, uint32_t slot) noexcept

