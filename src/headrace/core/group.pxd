@@ -26,7 +26,7 @@ cdef class Consumer:
 cdef class Group:
     cdef readonly bytes name
     cdef EntryLog log
-    cdef ID last_id                     # the last one delivered
+    cdef ID last_id                     # the last one delivered; only `set_last_id` sets it back
     cdef int64_t entries_read           # as a position in the log; -1: unknown
     cdef PendingList pending
     cdef RaxMap consumers
@@ -41,6 +41,7 @@ cdef class Group:
     cdef SlotIndex owned_with(self, uint32_t slot)
 
     cdef void advance(self, ID id) noexcept
+    cdef void set_last_id(self, ID id) noexcept
     cdef int deliver(self, ID id, Consumer consumer, int64_t now) except -1
     cdef int take_over(self, uint32_t slot, Consumer consumer, int64_t time, uint64_t deliveries) except -1
     cdef int redeliver(self, uint32_t slot, int64_t now) except -1

@@ -160,6 +160,12 @@ cdef class Group:
             self.entries_read = log.position_of(id)
         self.last_id = id
 
+    cdef void set_last_id(self, ID id) noexcept:
+        """Let the next delivery begin behind an ID, which may be smaller than the last."""
+        self.last_id = id
+        if self.pending.holders is not None:
+            self.pending.holders.rewound = True
+
     cdef int deliver(self, ID id, Consumer consumer, int64_t now) except -1:
         """Put an entry on the consumer's list as if for the first time, wherever it was before."""
         cdef uint32_t slot
@@ -314,7 +320,7 @@ cdef class Group:
         cdef int64_t entries_read = -1 if position is None else position
         if entries_read < -1:
             raise ValueError(f"a position is 0 or more, or None, not {position}")
-        self.last_id = last
+        self.set_last_id(last)
         self.entries_read = entries_read
         self.cap_position()
 

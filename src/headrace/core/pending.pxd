@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.core.holders cimport Holders
 from headrace.core.record_slab cimport NO_SLOT, Record, RecordSlab
 from headrace.core.slot_index cimport Place, SlotIndex
 from headrace.core.stream_id cimport ID
@@ -15,10 +16,13 @@ cdef class PendingList:
     cdef uint64_t released
     cdef TimeMarks marks        # places in it that a search may begin at
     cdef dict vast_deliveries   # slot -> a count that fits no code
+    cdef Holders holders        # None: nobody has to know which IDs there are; else …
+    cdef uint32_t number        # … the group's number there
 
     cdef uint32_t find(self, ID id) noexcept
     cdef uint32_t add(self, ID id, int64_t time, uint64_t deliveries, uint32_t owner, SlotIndex owned) except? NO_SLOT
     cdef void remove(self, uint32_t slot, SlotIndex owned) noexcept
+    cdef void remove_id(self, ID id) noexcept
     cdef void relocate(self, uint32_t slot, SlotIndex owned) noexcept
     cdef int move(self, uint32_t slot, SlotIndex before, uint32_t owner, SlotIndex after, int64_t time) except -1
     cdef void set_time(self, uint32_t slot, int64_t time) noexcept

@@ -7,7 +7,7 @@
 
 A record is in the group's index, in its owner's index (unless released), and in the chain. So a pending entry costs
 40 bytes, 4 in each index, and a share of its blocks and chunks: deliveries come in runs of rising IDs, which fill them.
-Which groups still refer to an entry needs no index of its own: each group's index answers by ID.
+Which groups still refer to an entry, each group's index answers by ID; where groups are many, see core.references.
 
 Consumers acknowledge about in order, and so blocks empty. Where they do not, and a fifth of the slots are free, the
 group has the records of one block after the other moved into the free slots of others, one for each acknowledgement
@@ -56,7 +56,7 @@ cdef class PendingList:
             try:
                 owned.insert(slot)
             except MemoryError:
-                self.by_id.remove(id)
+                self.remove_id(id)
                 self.vast_deliveries.pop(slot, None)
                 self.slab.give_back(slot)
                 raise
@@ -67,12 +67,17 @@ cdef class PendingList:
         """Forget a record; `owned` is its owner's index, None for NOBODY."""
         cdef Record *record = self.slab.at(slot)
         self.unlink(slot)
-        self.by_id.remove(record.id)
+        self.remove_id(record.id)
         if owned is not None:
             owned.remove(record.id)
         if record.deliveries == IN_DICT:
             self.vast_deliveries.pop(slot, None)
         self.slab.give_back(slot)
+
+    cdef void remove_id(self, ID id) noexcept:
+        self.by_id.remove(id)
+        if self.holders is not None:
+            self.holders.forget(id, self.number)
 
     cdef void relocate(self, uint32_t slot, SlotIndex owned) noexcept:
         """Keep a record in another slot, of which there is one, from now on; `owned` as in `remove`."""
@@ -248,6 +253,8 @@ cdef class PendingList:
             self.vast_deliveries.pop(slot, None)
             self.slab.give_back(slot)
             raise
+        if self.holders is not None:
+            self.holders.note(id, self.number)
         return slot
 
     cdef int link_all(self, list zone) except -1:

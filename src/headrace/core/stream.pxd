@@ -6,6 +6,7 @@ from headrace.core.memory cimport Span, byte_t
 from headrace.core.node cimport NodeCursor
 from headrace.core.node_store cimport NodeWalk
 from headrace.core.rax_map cimport RaxMap
+from headrace.core.references cimport References
 from headrace.core.stream_id cimport ID
 
 # What deleting an entry does about the groups that still refer to it.
@@ -31,18 +32,6 @@ ctypedef struct TrimGoal:
     bint front_only             # with ACKED: end at the first entry that has to stay, instead of passing over it
 
 
-cdef class References:
-    """Which groups refer to an entry, as things stand at one moment."""
-
-    cdef list groups
-    cdef ID slowest             # the smallest last_id of them
-
-    cdef bint hold(self, ID id) noexcept
-    cdef bint concern(self, ID first, ID last, Policy policy) noexcept
-    cdef bint drop(self, ID id) noexcept
-    cdef list holders(self, ID id)
-
-
 cdef class TrimRecord:
     """What a trim that looks at entries has done, for servers that cannot repeat it by its policy."""
 
@@ -56,6 +45,7 @@ cdef class Stream:
     cdef EntryLog log
     cdef RaxMap groups
     cdef list listed_groups             # in the order of their names; None: to be listed
+    cdef References referring           # None: nobody has asked
     cdef public object producers
     cdef public int64_t accessed_s      # the second in which its key was last looked at; the engine's note
 

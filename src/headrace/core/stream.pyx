@@ -20,7 +20,7 @@ from headrace.core.entry_log cimport EntryCursor, NodeLimits, fields_of, open_cu
 from headrace.core.memory cimport allocate, release
 from headrace.core.node cimport ENTRY_DELETED, live_count, next_entry, open_node
 from headrace.core.node_store cimport last_of_node, walk_nodes
-from headrace.core.pending cimport NO_SLOT, Place
+from headrace.core.pending cimport NO_SLOT
 from headrace.core.stream_id cimport (
     NEW_ID_AUTO, NEW_ID_AUTO_SEQ, NEW_ID_BAD, NEW_ID_GIVEN, NewID, StreamID, generate_id, generate_seq, is_zero, less,
     make_id, max_id, parse_new, same, step_up, unwrap_id, wrap_id,
@@ -69,51 +69,7 @@ cdef tuple flat_pairs(object fields):
     return pairs
 
 
-# --- references ------------------------------------------------------------------------------------------------
-
-@cython.final
-@cython.no_gc
-cdef class References:
-
-    cdef bint hold(self, ID id) noexcept:
-        """Whether any group has the ID pending, or has yet to be given it; it need not exist."""
-        cdef Group group
-        if not self.groups:
-            return False
-        if less(self.slowest, id):
-            return True
-        for group in self.groups:
-            if group.pending.find(id) != NO_SLOT:
-                return True
-        return False
-
-    cdef bint concern(self, ID first, ID last, Policy policy) noexcept:
-        """Whether a policy has to look at the entries of a range one by one, because groups may refer to some."""
-        cdef Group group
-        cdef Place place
-        if not self.groups:
-            return False
-        if policy == ACKED and less(self.slowest, last):
-            return True
-        for group in self.groups:
-            place = group.pending.by_id.seek(first)
-            if place.chunk != NULL and not less(last, group.pending.by_id.id_at(place)):
-                return True
-        return False
-
-    cdef list holders(self, ID id):
-        """The groups that have the ID pending."""
-        cdef Group group
-        return [group for group in self.groups if group.pending.find(id) != NO_SLOT]
-
-    cdef bint drop(self, ID id) noexcept:
-        """Forget the ID in every group; whether any had it."""
-        cdef Group group
-        cdef bint found = False
-        for group in self.groups:
-            found |= group.acknowledge_id(id)
-        return found
-
+# --- trimming ---------------------------------------------------------------------------------------------------
 
 @cython.final
 cdef class TrimRecord:
@@ -184,6 +140,8 @@ cdef class Stream:
         cdef Group group
         for group in self.group_list():
             total += group.memory()
+        if self.referring is not None:
+            total += self.referring.memory()
         return total
 
     def position_of(self, id: StreamID | str | bytes) -> int | None:
@@ -334,21 +292,21 @@ cdef class Stream:
 
     def destroy_group(self, name: bytes) -> bool:
         """Remove a group with its pending list; False where there is none of that name."""
-        if self.find_group(name) is None:
+        cdef Group group = self.find_group(name)
+        if group is None:
             return False
+        if self.referring is not None:
+            self.referring.leave(group)
         self.groups.remove(name)
         self.listed_groups = None
         return True
 
     cdef References references(self):
-        cdef References references = References.__new__(References)
-        cdef Group group
-        references.groups = self.known_groups()
-        references.slowest = max_id()
-        for group in references.groups:
-            if less(group.last_id, references.slowest):
-                references.slowest = group.last_id
-        return references
+        """Which groups refer to an entry, as things stand now; good until a group changes by other means."""
+        if self.referring is None:
+            self.referring = References()
+        self.referring.refresh(self.known_groups())
+        return self.referring
 
     def groups_referring_to(self, id: StreamID | str | bytes) -> list[bytes]:
         """Name the groups that have the ID pending, or have yet to be given it."""
@@ -439,6 +397,7 @@ cdef class Stream:
         cdef uint64_t live
         cdef uint64_t marked
         cdef bint whole
+        cdef bint unread = goal.policy == ACKED
         cdef ID end = make_id(0, 0)
         if self.is_trimmed(goal):
             if reached != NULL:
@@ -484,7 +443,7 @@ cdef class Stream:
                     continue
                 if goal.policy == KEEPREF and goal.approximate:
                     break
-                if whole and record is None and not references.concern(nodes.master, nodes.last_stored(), goal.policy):
+                if whole and record is None and not references.concern(nodes.master, nodes.last_stored(), unread):
                     end = nodes.last_stored()
                     step_up(&end)
                     log.drop_node(nodes.master, live)
@@ -522,7 +481,7 @@ cdef class Stream:
                 return False
         elif not less(part.last_stored(), goal.min_id):
             return False
-        return goal.policy == KEEPREF or not references.concern(part.master, part.last_stored(), goal.policy)
+        return goal.policy == KEEPREF or not references.concern(part.master, part.last_stored(), goal.policy == ACKED)
 
     cdef uint64_t trim_front(self, const TrimGoal *goal, References references, ID *end) except? 0:
         """Drop at once all nodes that go whole, where they are many and far more than what stay; else none.
@@ -545,7 +504,7 @@ cdef class Stream:
                 last = nodes.last_stored()
                 if not goal.by_length and not less(last, goal.min_id):
                     break
-                if goal.policy != KEEPREF and references.concern(nodes.master, last, goal.policy):
+                if goal.policy != KEEPREF and references.concern(nodes.master, last, goal.policy == ACKED):
                     break
                 behind = last
             if goal.limit and removed + live > goal.limit:

@@ -14,7 +14,8 @@ from headrace.commands.streams.failing cimport settle_acknowledged
 from headrace.commands.streams.history cimport expect_ids
 from headrace.core.group cimport Group
 from headrace.core.record_slab cimport NO_SLOT
-from headrace.core.stream cimport DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, References, Stream
+from headrace.core.references cimport References
+from headrace.core.stream cimport DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, Stream
 from headrace.core.stream_id cimport ID, StreamID
 from headrace.engine.call cimport Call
 from headrace.engine.command cimport FAST, WRITE

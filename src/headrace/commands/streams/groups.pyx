@@ -147,7 +147,7 @@ def xgroup_setid(Call call) -> None:
         id = group.log.last_id
     elif not parse_lax_id(text, len(text), 0, &id):
         raise CommandError(INVALID_ID)
-    group.last_id = id
+    group.set_last_id(id)
     group.entries_read = min(entries_read, <int64_t>group.log.entries_added)
     call.notify(STREAM, b"xgroup-setid", <bytes>call.argv[2])
     call.changed()

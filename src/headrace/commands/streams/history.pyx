@@ -18,7 +18,8 @@ from headrace.core.node_store cimport NodeWalk, walk_nodes
 from headrace.core.record_slab cimport NO_SLOT, Record
 from headrace.core.group cimport idle_time
 from headrace.core.slot_index cimport Place
-from headrace.core.stream cimport KEEPREF, References, Stream, TrimGoal
+from headrace.core.references cimport References
+from headrace.core.stream cimport ACKED, KEEPREF, Stream, TrimGoal
 from headrace.core.stream_id cimport StreamID, less
 
 cdef enum:
@@ -187,7 +188,7 @@ cdef bint goes_whole(
         return False
     if not is_below(nodes, goal, length, removed):
         return False
-    return goal.policy == KEEPREF or not references.concern(nodes.master, nodes.last_stored(), goal.policy)
+    return goal.policy == KEEPREF or not references.concern(nodes.master, nodes.last_stored(), goal.policy == ACKED)
 
 
 def expect_nodes(call: Call, stream: Stream, start: StreamID, end: StreamID, most_bytes: int) -> None:

@@ -21,7 +21,8 @@ from headrace.commands.streams.effects cimport emit_acknowledged, emit_deleted, 
 from headrace.commands.streams.history cimport expect_trim
 from headrace.core.group cimport Group
 from headrace.core.node_store cimport NodeWalk, walk_nodes
-from headrace.core.stream cimport ACKED, DELREF, References, TrimGoal, TrimRecord
+from headrace.core.references cimport References
+from headrace.core.stream cimport ACKED, DELREF, TrimGoal, TrimRecord
 from headrace.core.stream_id cimport ID, StreamID, make_id
 from headrace.engine.pubsub.notifications cimport STREAM
 
