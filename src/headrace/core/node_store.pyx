@@ -239,7 +239,7 @@ cdef class NodeStore:
         cdef uint64_t passed = 0
         nodes.seek(b"^", NULL, 0)
         try:
-            while nodes.next():
+            while count < self.node_tree.numele and nodes.next():
                 passed += 1
                 if passed > count:
                     rest.insert(nodes.key, ID_KEY_SIZE, nodes.value, NULL)

@@ -65,5 +65,6 @@ cdef class Stream:
     cdef uint64_t mark_entries(self, NodeCursor *cursor, const TrimGoal *goal, References references, ID *end,
                                TrimRecord record) except? 0
     cdef uint64_t trim_front(self, const TrimGoal *goal, References references, ID *end) except? 0
+    cdef bint takes_all(self, const TrimGoal *goal, References references) noexcept
     cdef uint64_t trim_node(self, NodeWalk walk, const TrimGoal *goal, References references, ID *end,
                             TrimRecord record) except? 0
