@@ -3,8 +3,8 @@
     build/bench/*.json ──► docs/benchmarks/figures.json ──► docs/benchmarks.md and docs/benchmarks/*.svg
 
 The figures are kept beside the page, so that it can be written again without measuring again; what a profile shows
-as the cause of a miss is kept by hand in bench/causes.md, and what was found about replicas, and about data larger than
-memory, in bench/replication.md and bench/larger_than_memory.md.
+as the cause of a miss is kept by hand in bench/causes.md, and what was found by the other programs of bench/ in
+replication.md, larger_than_memory.md, queues.md and structures.md.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ CAUSES = Path(__file__).with_name("causes.md")
 REPLICATION = Path(__file__).with_name("replication.md")
 LARGER = Path(__file__).with_name("larger_than_memory.md")
 QUEUES = Path(__file__).with_name("queues.md")
+STRUCTURES = Path(__file__).with_name("structures.md")
 DOCS = Path("docs")
 CHARTS = "benchmarks"
 BARS = {"append", "durable", "memory", "in-process"}
@@ -58,6 +59,7 @@ $ .venv/bin/python -m bench.followers          # what a follower costs its maste
 $ .venv/bin/python -m bench.full_sync          # a follower gets a gigabyte
 $ .venv/bin/python -m bench.larger_than_memory # history on disk beside the same in memory
 $ .venv/bin/python -m bench.rules              # what rules of queues cost; also bench.rule_turns, bench.delays
+$ .venv/bin/python -m bench.structures         # commands that meet many pending records, groups or clients
 $ make bench-quick                             # one line a workload; fails where a ratio is below its floor
 $ .venv/bin/headrace bench --compare           # the same workloads from the command line, with your own settings
 ```
@@ -116,7 +118,7 @@ class Page:
         for section in SECTIONS:
             if section.name in self.sections:
                 self._section(section)
-        self.parts += (REPLICATION.read_text("utf-8"), LARGER.read_text("utf-8"), QUEUES.read_text("utf-8"))
+        self.parts += [part.read_text("utf-8") for part in (REPLICATION, LARGER, QUEUES, STRUCTURES)]
         self._machine()
         path = self.docs / "benchmarks.md"
         path.write_text("\n".join(self.parts), "utf-8")
