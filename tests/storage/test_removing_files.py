@@ -10,6 +10,7 @@ import pytest
 from headrace.core.cold import ColdCache
 from headrace.storage import disk as disk_module
 from headrace.storage.append_files import AppendFiles
+from headrace.storage.beside import run_now
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
 from headrace.storage.journal import Journal
@@ -91,7 +92,7 @@ def test_no_sync_at_the_end_of_a_rewrite_waits_for_the_space(tmp_path: Path, mon
     files.open_increment()
     write_large(files.temporary_base)
     done.clear()
-    files.adopt_base()
+    run_now(files.adopting())
     files.stop()
     assert not old.exists()
     assert done == ["sync"] * 6 + ["free"]

@@ -26,11 +26,12 @@ from headrace.engine.configuration.config import ChangeRefused, Config, UnknownS
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.errors import CommandError
 from headrace.storage.assembly import assemble
+from headrace.storage.beside import Ticking
 from headrace.storage.directory import DataDirectory, explained
 from headrace.storage.disk import Disk
 from headrace.storage.errors import DirectoryInUse
 from headrace.storage.journal import Journal
-from headrace.storage.offloading import POLICY, Ticking
+from headrace.storage.offloading import POLICY
 
 _OF_A_SERVER: Final = (
     *("bind", "port", "unixsocket", "unixsocketperm", "tcp-backlog", "tcp-keepalive", "protected-mode", "maxclients"),
@@ -86,7 +87,8 @@ def _open_directory(path: Path, config: Config) -> Host:
         store.directory.unlock()
         journal.close()
         raise
-    store.offloading.beside = Ticking()
+    store.offloading.ticking = Ticking()
+    store.offloading.beside = store.rewriting.beside = store.offloading.ticking
     host = Host(engine, journal, store)
     host.take_effects()
     return host

@@ -84,7 +84,7 @@ class Server:
         self.engine.hooks.warning = log.warning
         self.engine.hooks.long_runs = LongRuns(self.engine, self._loop.call_soon) if CAN_PAUSE else None
         self._threads = ThreadPoolExecutor(_THREADS, "headrace-segments")
-        self.engine.history.beside = self.store.offloading.beside = self._run_beside
+        self.engine.history.beside = self.store.offloading.beside = self.store.rewriting.beside = self._run_beside
         self.store.offloading.soon = self._loop.call_soon
         self.store.offloading.measure = resident_bytes
         self.engine.script_host.log = self._log_of_scripts
@@ -163,7 +163,7 @@ class Server:
         self._supervisor.ready()
 
     def _run_beside(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Read or write segments in a thread, so that nobody else waits for it."""
+        """Read or write files in a thread, so that nobody else waits for it."""
         self._loop.run_in_executor(self._threads, job).add_done_callback(lambda future: done(future.result()))
 
     # --- settings ----------------------------------------------------------------------------------------------

@@ -6,16 +6,19 @@
                           history is removed                       manifest: base 2, incr 2
 
 At every step the files that the manifest names make the data, so a crash at any of them loses nothing. A step that the
-disk refuses leaves the manifest as it was. The segments that a base refers to are pinned before a manifest names them,
-and those of the manifest before it until the new one is on disk.
+disk refuses leaves the manifest as it was. To finish waits for the disk several times, and may do so beside the event
+loop, while effects go on to the increment: nothing else changes the manifest meanwhile. The segments that a base refers
+to are pinned before a manifest names them, and those of the manifest before it until the new one is on disk.
 """
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from errno import EIO
+from functools import partial
 from pathlib import Path
 
+from headrace.storage.beside import Steps, run_now
 from headrace.storage.directory import DataDirectory
 from headrace.storage.errors import BadManifest
 from headrace.storage.journal import Journal
@@ -61,7 +64,7 @@ class AppendFiles:
         """
         self.make_directory()
         write_base(self.temporary_base)
-        return self.adopt_base(segments, follow=True)
+        return self.adopt_base_and_follow(segments)
 
     def make_directory(self) -> None:
         """Make the directory of the files, which is there unless none was ever written."""
@@ -100,19 +103,22 @@ class AppendFiles:
         self.journal.cut_unused()  # the room that this frees may be what the disk needs
         self._begin_behind(self.manifest)
 
-    def adopt_base(self, segments: Collection[int] = (), *, follow: bool = False) -> Path:
-        """Let what was written to `temporary_base` be the base, behind which the last increment goes on.
+    def adopting(self, segments: Collection[int] = ()) -> Steps:
+        """Let what was written to `temporary_base` be the base, behind which the last increment goes on."""
+        base = self._unused(self.manifest.next_base(self.directory.append_file))
+        yield from self._publishing(self.manifest.with_base(base, 1, segments), base, renamed=base)
+        self._measure()
+        yield from self._removing_history(self.bytes_for_followers())
 
-        With `follow`, behind a new one: what was written before the base must not be repeated. Return where it is.
+    def adopt_base_and_follow(self, segments: Collection[int] = ()) -> Path:
+        """Let what was written to `temporary_base` be the base, behind which a new increment begins.
+
+        What was written before the base must not be repeated. Return where it is.
         """
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
-        if follow:
-            self._begin_behind(self.manifest.with_base(base, 0, segments), base)
-        else:
-            self._publish(self.manifest.with_base(base, 1, segments), base)
-            self._measure()
-        self._remove_history(0 if follow else self.bytes_for_followers())
+        self._begin_behind(self.manifest.with_base(base, 0, segments), base)
+        run_now(self._removing_history())
         return self.directory.located(base)
 
     def adopt_lone_base(self, segments: Collection[int] = ()) -> None:
@@ -123,7 +129,7 @@ class AppendFiles:
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
         self._disk.close(self._publish_with_increment(self.manifest.with_base(base, 0, segments), base))
-        self._remove_history()
+        run_now(self._removing_history())
 
     def _begin_behind(self, manifest: Manifest, *new: ManifestFile) -> None:
         """Put a manifest in force that names `new` files, with a new increment, and write to that."""
@@ -138,7 +144,7 @@ class AppendFiles:
             self._withdraw(new)
             raise
         try:
-            self._publish(manifest.with_increment(increment), *new, increment)
+            run_now(self._publishing(manifest.with_increment(increment), *new, increment))
         except OSError:
             self._disk.close(file)
             raise
@@ -151,10 +157,18 @@ class AppendFiles:
             file = replace(file, name=name, sequence=file.sequence + 1)
         return file
 
-    def _publish(self, manifest: Manifest, *new: ManifestFile) -> None:
+    def _publishing(self, manifest: Manifest, *new: ManifestFile, renamed: ManifestFile | None = None) -> Steps:
+        """Put a manifest in force that names `new` files, one of which `temporary_base` may become first."""
+        path, temporary = self.directory.manifest, self.temporary_base
+
+        def write() -> None:
+            if renamed is not None:
+                self._disk.rename(temporary, self.directory.located(renamed))
+            publish(self._disk, path, manifest)
+
         self.segments.pin(BASE, self.segments.pinned_by(BASE) | manifest.segment_numbers)
         try:
-            publish(self._disk, self.directory.manifest, manifest)
+            yield write
         except OSError:
             self._withdraw(new)
             raise
@@ -186,19 +200,32 @@ class AppendFiles:
         *earlier, _ = self.manifest.loaded
         self.earlier_size = sum(self._disk.size(self.directory.located(each)) for each in earlier)
 
-    def _remove_history(self, kept: int = 0) -> None:
+    def _removing_history(self, kept: int = 0) -> Steps:
         """Remove what is not needed any more, but for the newest increments, up to so many bytes.
 
         What cannot be removed stays named, until the next time.
         """
+        before = self.manifest
         history: list[ManifestFile] = []
-        with suppress(OSError), self._disk.keep_space():
-            for each in sorted(self.manifest.history, key=lambda each: each.sequence, reverse=True):
+        removed: list[Path] = []
+        with suppress(OSError):
+            for each in sorted(before.history, key=lambda each: each.sequence, reverse=True):
                 path = self.directory.located(each)
                 # An empty increment counts, too: where nothing is to be kept, it would stay.
                 kept -= max(self._disk.size(path), 1) if ".incr." in each.name and self._disk.exists(path) else kept + 1
                 if kept >= 0:
                     history.append(each)
                 elif self._disk.exists(path):
-                    self._disk.unlink(path)
-            self._publish(self.manifest.with_history(tuple(history)))
+                    removed.append(path)
+            self.manifest = before.with_history(tuple(history))  # at once: nobody shall open what is being removed
+            try:
+                yield partial(self._remove, removed, self.directory.manifest, self.manifest)
+            except OSError:
+                self.manifest = before
+                raise
+
+    def _remove(self, paths: list[Path], manifest_path: Path, manifest: Manifest) -> None:
+        with self._disk.keep_space():
+            for path in paths:
+                self._disk.unlink(path)
+            publish(self._disk, manifest_path, manifest)

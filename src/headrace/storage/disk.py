@@ -45,7 +45,7 @@ def _close_beside(file: int | None) -> None:
 class Disk:
     """See the module. Files that are open for writing are numbers, as the system has them, and write at their end."""
 
-    _space_kept: list[int | None] | None = None  # files without a name, while `keep_space` holds their space
+    _removing = threading.local()  # `kept`: files without a name, while `keep_space` of this thread holds their space
 
     # --- open files ------------------------------------------------------------------------------------------------
 
@@ -193,19 +193,21 @@ class Disk:
 
         While the system gives back gigabytes, every sync of the same file system waits for it.
         """
-        kept = self._space_kept = []
+        kept: list[int | None] = []
+        self._removing.kept = kept
         try:
             yield
         finally:
-            self._space_kept = None
+            self._removing.kept = None
             for file in kept:
                 _close_beside(file)
 
     def _give_back(self, removed: int | None) -> None:
-        if self._space_kept is None:
+        kept: list[int | None] | None = getattr(self._removing, "kept", None)
+        if kept is None:
             _close_beside(removed)
         else:
-            self._space_kept.append(removed)
+            kept.append(removed)
 
     def sync_directory(self, path: Path) -> None:
         """Return when the names in a directory would survive a power cut."""

@@ -19,7 +19,6 @@ increments, too. Where the disk refuses, memory is what it is, and writes are re
 import asyncio
 import heapq
 from collections.abc import Callable, Container, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, NamedTuple
@@ -33,6 +32,7 @@ from headrace.engine.blocking.pausing import Purpose
 from headrace.engine.engine import Engine
 from headrace.engine.history import Beside
 from headrace.engine.process import return_free_memory
+from headrace.storage.beside import Ticking
 from headrace.storage.log import Log
 from headrace.storage.segments.compaction import LivePart, LiveStream, Moved, copy_live
 from headrace.storage.segments.run import SegmentRun
@@ -69,34 +69,13 @@ class Move(NamedTuple):
     packed: PackedRun
 
 
-class Ticking:
-    """Does something in a thread, and what follows in a tick: for a host that has no event loop."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(1, "headrace-segments")
-        self._jobs: list[tuple[Future[Any], Callable[[Any], None]]] = []
-
-    def __call__(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Begin a job."""
-        self._jobs.append((self._threads.submit(job), done))
-
-    def tick(self, *, wait: bool) -> None:
-        """Do what follows the jobs that are over; or, where others shall wait, all that there are."""
-        while self._jobs and (wait or self._jobs[0][0].done()):
-            job, done = self._jobs.pop(0)
-            done(job.result())
-
-    def close(self) -> None:
-        """Wait for the jobs that go on; nothing follows them."""
-        self._threads.shutdown(cancel_futures=True)
-
-
 class Offloading:
     """See the module. The host says what memory is in use (`measure`), and lends a thread and turns of its loop."""
 
     def __init__(self, engine: Engine, segments: SegmentSet, log: Log) -> None:
         self.measure: Callable[[], int] = self.hot_total
         self.beside: Beside | None = None
+        self.ticking: Ticking | None = None  # what follows jobs in ticks, where the host has no loop
         self.soon: Soon | None = None
         self.is_full = False  # and nothing can be done about it
         self.moved_bytes = 0
@@ -132,8 +111,8 @@ class Offloading:
 
     def tick(self) -> None:
         """Move nodes if memory is short; the host calls it some ten times a second."""
-        if isinstance(self.beside, Ticking):
-            self.beside.tick(wait=self.is_behind)
+        if self.ticking is not None:
+            self.ticking.tick(wait=self.is_behind)
         self.is_full = self.is_on and self._look()
 
     def compact_due(self) -> None:
@@ -145,8 +124,8 @@ class Offloading:
 
     def close(self) -> None:
         """Wait for what is being written."""
-        if isinstance(self.beside, Ticking):
-            self.beside.close()
+        if self.ticking is not None:
+            self.ticking.close()
 
     @property
     def is_behind(self) -> bool:

@@ -9,7 +9,9 @@ from typing import Final
 
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
+from headrace.engine.history import Beside
 from headrace.storage.append_files import AppendFiles
+from headrace.storage.beside import DiskSteps
 from headrace.storage.child import Outcome
 from headrace.storage.children import Children, Task, TaskHistory
 from headrace.storage.log import Log
@@ -36,6 +38,8 @@ class Rewriting:
         self._children = children
         self._log = log
         self._on_repaired = on_repaired
+        self.beside: Beside | None = None  # what waits for the disk beside the event loop
+        self._adoption: DiskSteps | None = None  # a base that was written becomes the base
         self._named = frozenset[int]()  # the segments that the base refers to which is being written
         self._repairs = False  # the rewrite that goes on replaces a journal that has gaps
         self._synced_first: int | None = None  # a rewrite begins when the journal is synced up to here
@@ -47,8 +51,9 @@ class Rewriting:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a child writes a base, or will as soon as the disk has what was written before."""
-        return self._children.task is Task.REWRITE or (self.scheduled and self._synced_first is not None)
+        """Whether a child writes a base, or it is adopted, or a child will, when the disk has what came before."""
+        working = self._children.task is Task.REWRITE or self._adoption is not None
+        return working or (self.scheduled and self._synced_first is not None)
 
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
         """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
@@ -74,6 +79,7 @@ class Rewriting:
         if (
             not self._appends
             or self._journal.failing
+            or self._adoption is not None
             or not config["auto-aof-rewrite-percentage"]
             or monotonic() < self._not_before
         ):
@@ -95,7 +101,7 @@ class Rewriting:
 
         Where much was written that is not synced, this is scheduled, and happens when the worker has synced it.
         """
-        self.scheduled = self._must_sync_first()
+        self.scheduled = self._adoption is not None or self._must_sync_first()
         if self.scheduled:
             return ""
         try:
@@ -131,8 +137,10 @@ class Rewriting:
             self._failed(error.strerror or str(error))
 
     def stop(self) -> None:
-        """End a rewrite that goes on, and forget one that was scheduled."""
+        """End a rewrite that goes on, or wait for its end where the base is written; forget one that was scheduled."""
         self._children.kill(Task.REWRITE)
+        if self._adoption is not None:
+            self._adoption.finish()
         self._journal.stop_collecting()
         self._repairs = self.scheduled = False
         self._synced_first = None
@@ -164,18 +172,29 @@ class Rewriting:
         error = outcome.error
         if not error and self._repairs and not self._journal.collecting:
             error = "there was not enough memory for what happened meanwhile"
-        if not error:
+        if error:
+            self._failed(error)
+        elif self._appends and not self._repairs:
+            self._adoption = DiskSteps(self._files.adopting(self._named), self.beside, partial(self._adopted, outcome))
+            self._adoption.start()
+        else:
             try:
                 if self._appends:
-                    self._files.adopt_base(self._named, follow=self._repairs)
-                    self.size_after = self._files.size
+                    self._files.adopt_base_and_follow(self._named)
                 else:
                     self._files.adopt_lone_base(self._named)
             except OSError as refused:
-                error = refused.strerror or str(refused)
-        if error:
-            self._failed(error)
+                self._adopted(outcome, refused)
+            else:
+                self._adopted(outcome, None)
+
+    def _adopted(self, outcome: Outcome, refused: OSError | None) -> None:
+        self._adoption = None
+        if refused is not None:
+            self._failed(refused.strerror or str(refused))
             return
+        if self._appends:
+            self.size_after = self._files.size
         self.history.add(outcome)
         self.failures = 0
         self._log.notice("Background AOF rewrite finished successfully")

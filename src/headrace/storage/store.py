@@ -269,7 +269,7 @@ class Store(Persistence):
         if not self.journal.incomplete:
             if self.journal.retry():
                 self._repaired()
-        elif self.children.task is not Task.REWRITE and self._have_directory():
+        elif not self.rewriting.goes_on and self._have_directory():
             self.rewriting.start_repair()
 
     def _have_directory(self) -> bool:

@@ -17,11 +17,11 @@ Everything is drawn from the seed, and time is a number: a seed lives the same l
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 from unittest.mock import patch
 
 from headrace.commands.all import make_engine
@@ -107,6 +107,11 @@ class Process:
         self.commit_due = False
         self.follower: CallbackSubscriber | None = None
         self.journal.schedule = self._schedule
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []  # that a thread would do meanwhile
+
+    def defer_jobs(self) -> None:
+        """Let a thread do what is done beside the event loop not before it is told to."""
+        self.store.rewriting.beside = lambda job, done: self.jobs.append((job, done))
 
     def _schedule(self, _commit: object, _in_a_turn: bool) -> None:
         self.commit_due = True
@@ -120,6 +125,12 @@ class Process:
         if self.commit_due:
             self.commit_due = False
             self.journal.commit()
+
+    def let_thread_work(self) -> None:
+        """Let a thread do its next job, and then what follows it."""
+        if self.jobs:
+            job, done = self.jobs.pop(0)
+            done(job())
 
     def let_worker_work(self) -> None:
         """Let the journal's worker write and sync what it was given, and take what came of it."""
@@ -228,6 +239,7 @@ class Life:
 
     def _new_process(self, disk: SimulatedDisk) -> Process:
         process = Process(disk, self.clock, self.settings)
+        process.defer_jobs()
         disk.before_change = self._before_change
         self.starting = True
         self.tally["starts"] += 1
@@ -334,6 +346,9 @@ class Life:
         self.process.commit()
         while self.process.journal.busy and self.random.random() < 0.7:
             self.process.let_worker_work()
+        while self.process.jobs and self.random.random() < 0.5:
+            self.process.let_thread_work()
+        self.tally["steps while a base is adopted"] += bool(self.process.jobs)
         self.tally["steps while the disk is busy"] += self.process.journal.busy
         self._note_promises()
         self._count_done()

@@ -187,10 +187,15 @@ class RefusedLife(Life):
             self.process.let_worker_work()
         self._note_promises()
 
+    def _finish_jobs(self) -> None:
+        while self.process.jobs:
+            self.process.let_thread_work()
+
     def _resume_service(self) -> None:
         """Find that everything can be written again, soon after the disk takes it."""
         for _ in range(MOST_TICKS):
             self._tick()
+            self._finish_jobs()
             self._finish_writing()
         self._listen()
         process = self.process
@@ -205,6 +210,7 @@ class RefusedLife(Life):
                 raise LostData(f"{command[0].decode()} is still refused: {reply!r}")
             for _ in range(3):
                 self._tick()
+                self._finish_jobs()
         wrong = [each for each in process.warnings.sentences if "could not" in each or "refuses" in each]
         if wrong:
             raise LostData(f"The disk takes everything, and yet: {wrong}")
