@@ -217,6 +217,17 @@ def test_what_waited_and_was_claimed_meanwhile_is_delivered_when_it_is_released(
     assert engine.ask("EXISTS", "headrace:{q}:retries") == 0
 
 
+def test_letters_that_cannot_be_moved_are_not_tried_without_end(engine: RuledEngine) -> None:
+    """A hundred of them kept the server busy, 500 times a second."""
+    engine.policy("SET", "q", "GROUP", "g", "VISIBILITY", "1s", "MAXDELIVERIES", 1)
+    engine.ask("SET", "q:dead", "no stream")
+    added = add(engine, *map(str, range(100)))
+    engine.read("a")
+    engine.wait(1500)  # settles, too
+    assert len(engine.pending()) == 100
+    assert engine.read("b") == added
+
+
 def test_what_is_released_twice_is_delivered_once(engine: RuledEngine) -> None:
     engine.policy("SET", "q", "GROUP", "g", "RETRY", "1s", "1s", "MAXDELIVERIES", 5)
     first, second = add(engine, "1", "2")

@@ -577,8 +577,7 @@ cdef int give_up_overdue(Call call, bytes key, Group group, GroupRules rules) ex
         following = record.later
         deliveries = group.pending.get_deliveries(slot)
         if is_exhausted(rules, deliveries):
-            bury(call, key, group, rules, slot, deliveries, reason_of(deliveries))
-            buried += 1
+            buried += bury(call, key, group, rules, slot, deliveries, reason_of(deliveries))
         slot = following
         looked += 1
     return 0

@@ -79,6 +79,7 @@ cdef class RuleBook:
     cdef object keep_stream                 # takes (Call, StreamRules): does what is due, and plans
     cdef object keep_group                  # takes (Call, GroupRules)
     cdef readonly bint kept                 # there are rules, and they are kept here: commands have to look
+    cdef public uint64_t turn_ns            # how long one turn may take; a simulation, whose time stands still, sets it
     cdef public bint writing                # the server itself changes what it keeps of retries
     cdef readonly int64_t awake_ms          # since when the rules are kept here
 

@@ -61,6 +61,7 @@ class DatabaseRules: ...
 @final
 class RuleBook:
     writing: bool
+    turn_ns: int
     @property
     def kept(self) -> bool: ...
     @property

@@ -122,6 +122,7 @@ cdef class RuleBook:
         self.stale_patterns = {}
         self.outdated = []
         self.timers = TimerHeap()
+        self.turn_ns = TURN_NS
         self.chore = engine.chores.register(self.run_due, in_unix_time=True, pause_ms=PAUSE_MS)
         for kind in (OF_KEY, OF_PATTERN, RETRIES):
             engine.side_keys.watch(kind, self)
@@ -420,7 +421,7 @@ cdef class RuleBook:
 
     def run_due(self) -> int | None:
         """Do what is due, for a moment; return when the next is due, in Unix ms."""
-        cdef uint64_t until = monotonic_ns() + TURN_NS
+        cdef uint64_t until = monotonic_ns() + self.turn_ns
         cdef Engine engine = <Engine>self.engine
         cdef int64_t now_ms = engine.clocks.now_ms
         cdef bint is_over = False
