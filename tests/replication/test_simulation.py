@@ -33,6 +33,8 @@ SITUATIONS = (
     ),
     *("ended while starting", "full synchronisations", "partial synchronisations", "partial synchronisations refused"),
     *("XADD", "XREADGROUP", "XACK", "entries shown", "healed"),
+    *("lives with a queue", "messages scheduled", "messages not delivered", "messages pending", "messages dead"),
+    *("HEADRACE", "XNACK", "XAUTOCLAIM"),
 )
 
 

@@ -4,6 +4,7 @@
     operator     when the master is gone, makes that replica the master which has the most of its history, and lets the
                  others follow, it or one another; the old one when it comes back. Sees all replicas, of which one may
                  have to be started. Now and then has the master hand over (FAILOVER), and looks who is the master then.
+    queue        in some lives, there are a queue and a log with rules, see simulated_queue
     clients      write to the master, and to an isolated one that still takes itself for it, and read there; they note
                  what was acknowledged: an entry under its ID, a delivery, an XACK; and which entries a read has shown
 
@@ -22,6 +23,7 @@ Everything is drawn from the seed, and time is a number: a seed lives the same l
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -29,6 +31,7 @@ from headrace.core.stream import Stream
 from headrace.engine.engine import Engine
 from support.replay.whole_state import State, differences, take_state
 from support.replication.simulated_client import Client
+from support.replication.simulated_queue import Queue
 from support.replication.simulated_server import PORT, Machine, Process, World, living_in
 
 HOSTS: Final = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
@@ -133,6 +136,8 @@ class Life:
         self._clients: dict[tuple[Machine, bool], Client] = {}  # of a machine, one that writes and one that reads
         self._acknowledged = Acknowledged()
         self._count = 0
+        self._queue = Queue(self.random) if self.random.random() < 0.5 else None
+        self.tally["lives with a queue"] += self._queue is not None
 
     def live(self, schedules: int) -> Counter[str]:
         """Live through so many schedules; how often what happened."""
@@ -169,19 +174,22 @@ class Life:
     def _begin(self) -> None:
         for machine in self._machines:
             self._start(machine)
-        missing = {(db, key) for db in (0, 1) for key in KEYS}
+        commands: list[tuple[bytes, ...]] = [(b"XGROUP", b"CREATE", key, GROUP, b"0", b"MKSTREAM") for key in KEYS]
+        if self._queue is not None:
+            commands += self._queue.first_commands()
+        missing = [(db, command) for db in (0, 1) for command in commands]
 
-        def make_group(db: int, key: bytes) -> None:
-            def made(reply: Any) -> None:
+        def run_first(db: int, command: tuple[bytes, ...]) -> None:
+            def done(reply: Any) -> None:
                 if reply == b"+OK":
-                    missing.discard((db, key))
+                    missing.remove((db, command))
 
-            self._send(self._master, db, made, b"XGROUP", b"CREATE", key, GROUP, b"0", b"MKSTREAM")
+            self._send(self._master, db, done, *command)
 
         while missing:
             self._await_equal()
-            for db, key in sorted(missing):
-                make_group(db, key)
+            for db, command in list(missing):
+                run_first(db, command)
             self._await_equal()
 
     def _live_schedule(self) -> None:
@@ -391,6 +399,9 @@ class Life:
             return
         machine = self.random.choice(machines)
         db, key = self.random.randrange(2), self.random.choice(KEYS)
+        if self._queue is not None and self.random.random() < 0.6:
+            self._queue.write(db, partial(self._send, machine))
+            return
         roll = self.random.random()
         told = self._acknowledged
         if roll < 0.15:
@@ -454,7 +465,13 @@ class Life:
 
     def _check_acknowledged(self) -> None:
         assert self._master.process is not None
-        lost = self._acknowledged.lost(self._master.process.engine)
+        engine = self._master.process.engine
+        lost = self._acknowledged.lost(engine)
+        if self._queue is not None:
+            doubled, missing = self._queue.find_faults(engine, self.tally)
+            if doubled:
+                raise LostData(f"{self._master.host} has something twice:\n" + "\n".join(doubled))
+            lost += missing
         self.tally["lost"] += len(lost)
         self.tally["checked"] += len(self._acknowledged.entries)
         if lost and self._confirms:

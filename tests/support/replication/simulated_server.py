@@ -4,6 +4,7 @@ Everything is the server's own but what has threads, sockets and clocks: the eve
 children (whose work is done at once), and the journal's worker, which works a moment after it was given something.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -169,6 +170,7 @@ class Process:
             self.engine, self.followers, self.link, confirmation, log, call_soon=self.loop.call_soon
         )
         self.engine.chores.set_alarm = self._set_alarm
+        self._alarm: asyncio.TimerHandle | None = None
         self._disk_works = False
         self._operator = InProcessClient(self.engine)
         self._tap = Backlog()
@@ -216,8 +218,10 @@ class Process:
         self._await_disk()
 
     def _set_alarm(self, when_ms: int) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         delay_ms = max(when_ms - self.engine.clocks.steady_ms(), 0) + 1
-        self.loop.call_later(delay_ms / 1000, run_due, self.engine)
+        self._alarm = self.loop.call_later(delay_ms / 1000, run_due, self.engine)
 
     def _commit_soon(self, commit: Callable[[], None], _in_a_turn: bool) -> None:
         self.loop.call_soon(self._commit, commit)
