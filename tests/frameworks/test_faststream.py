@@ -17,8 +17,10 @@ JOBS = 30
 @pytest.fixture
 def streams(client: redis.Redis) -> redis.Redis:
     """Groups that are there before their workers, so that no message is too early."""
-    for name in ("jobs", "later jobs", "stream of questions"):
+    for name in ("jobs", "later jobs", "ruled jobs", "stream of questions"):
         client.xgroup_create(name, "workers", "0", mkstream=True)
+    rule = "VISIBILITY 300ms MAXDELIVERIES 100"
+    client.execute_command(*["HEADRACE", "POLICY", "SET", "MATCH", "ruled*", "GROUP", "workers"], *rule.split())
     return client
 
 
@@ -35,7 +37,7 @@ def publish(server: ServerProcess, stream: str, numbers: range) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("stream", ["jobs", "later jobs"])
+@pytest.mark.parametrize("stream", ["jobs", "later jobs", "ruled jobs"])
 def test_jobs_of_a_worker_that_was_killed_are_done_by_another(
     server: ServerProcess, streams: redis.Redis, tmp_path: Path, stream: str
 ) -> None:

@@ -27,8 +27,9 @@ def start(server: ServerProcess, tmp_path: Path, name: str, *, hold: bool = Fals
     return WorkerProcess(tmp_path / f"{name}.log", server.port, *words, name=name, hold=hold)
 
 
+@pytest.mark.parametrize("ruled", [False, True])
 def test_tasks_of_a_worker_that_was_killed_are_done_by_another(
-    server: ServerProcess, client: redis.Redis, app: ModuleType, tmp_path: Path
+    server: ServerProcess, client: redis.Redis, app: ModuleType, tmp_path: Path, ruled: bool
 ) -> None:
     async def send(first: int, last: int) -> None:
         await app.broker.startup()
@@ -36,6 +37,9 @@ def test_tasks_of_a_worker_that_was_killed_are_done_by_another(
             await app.work.kiq(number)
         await app.broker.shutdown()
 
+    if ruled:
+        rule = "VISIBILITY 300ms MAXDELIVERIES 100"
+        client.execute_command(*["HEADRACE", "POLICY", "SET", "taskiq", "GROUP", "taskiq"], *rule.split())
     with start(server, tmp_path, "first", hold=True) as first:
         await_members(client, "ready", {"first"})
         asyncio.run(send(0, JOBS))
@@ -45,7 +49,9 @@ def test_tasks_of_a_worker_that_was_killed_are_done_by_another(
     with start(server, tmp_path, "second"):
         await_members(client, "ready", {"second"})
         sent = JOBS
-        # taskiq looks for what was left behind only after it has read something new.
+        if ruled:
+            await_members(client, "done", {str(number) for number in range(JOBS)})
+        # Without a rule, taskiq looks for what was left behind only after it has read something new.
         while not {str(number) for number in range(sent)} <= client.smembers("done"):
             asyncio.run(send(sent, sent + 1))
             sent += 1

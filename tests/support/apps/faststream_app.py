@@ -45,6 +45,15 @@ async def work_later(number: int) -> None:
     await notes.sadd("done", number)
 
 
+@broker.subscriber(stream=StreamSub("ruled jobs", group="workers", consumer=NAME, polling_interval=50))
+async def work_by_rule(number: int) -> None:
+    """Do a job; what dead workers have left is the server's matter."""
+    await notes.sadd("started", number)
+    if HOLD:
+        await asyncio.sleep(3600)
+    await notes.sadd("done", number)
+
+
 @broker.subscriber("questions")
 async def answer(number: int) -> int:
     """Answer a question on a channel."""
