@@ -208,20 +208,20 @@ def test_a_call_that_waits_ends_when_the_database_is_closed(db: Database) -> Non
 def test_what_a_server_lacks_raises_one_error(db: Database, keeps_rules: bool) -> None:
     stream = db.stream("s")
     group = stream.group("g")
-    newer: list[Callable[[], Any]] = [
-        lambda: stream.add(n=1, idmp=("p", 1)),
-        lambda: stream.add(n=1, maxlen=100, policy="acked"),
-        lambda: stream.trim(maxlen=100, policy="delref"),
-        lambda: stream.policy(maxlen=100),
-        lambda: group.policy(visibility=60),
-        lambda: stream.add(n=1, delay=3600),
-        stream.scheduled,
+    newer: list[tuple[Callable[[], Any], str]] = [
+        (lambda: stream.add(n=1, idmp=("p", 1)), r"idmp of add\(\), which Headrace and Redis from 8.6"),
+        (lambda: stream.add(n=1, maxlen=100, policy="acked"), r"policy of add\(\), which Headrace and Redis from 8.2"),
+        (lambda: stream.trim(maxlen=100, policy="delref"), r"policy of trim\(\), which Headrace and Redis from 8.2"),
+        (lambda: stream.policy(maxlen=100), "is no Headrace"),
+        (lambda: group.policy(visibility=60), "is no Headrace"),
+        (lambda: stream.add(n=1, delay=3600), "is no Headrace"),
+        (stream.scheduled, "is no Headrace"),
     ]
-    for act in newer:
+    for act, sentence in newer:
         if keeps_rules:
             act()
         else:
-            with pytest.raises(NotSupported):
+            with pytest.raises(NotSupported, match=sentence):
                 act()
 
 

@@ -552,7 +552,7 @@ def _add(key: bytes, options: Request, row: Mapping[Any, Value]) -> Plan[StreamI
     try:
         reply = yield [b"XADD", key, *options, *texts_of(row)]
     except Refused as refusal:
-        raise _explained(refusal, options, "idmp and policy of add()") from None
+        raise _explained(refusal, options, "add()") from None
     return StreamID.parse(reply)
 
 
@@ -565,20 +565,23 @@ def _trim(
     try:
         reply = yield [b"XTRIM", key, *_limit(maxlen, minid, approximate), *references]
     except Refused as refusal:
-        raise _explained(refusal, references, "policy of trim()") from None
+        raise _explained(refusal, references, "trim()") from None
     return int(reply)
 
 
 _RECENT: Final = {b"IDMP", b"KEEPREF", b"DELREF", b"ACKED"}
 
 
-def _explained(refusal: Refused, words: Request, what: str) -> Refused:
+def _explained(refusal: Refused, words: Request, method: str) -> Refused:
     """Say that a server lacks an option; it took its words for something else, so that it refused in other words."""
     if _RECENT.isdisjoint(words) or refusal.code != "ERR":
         return refusal
     if not any(sign in str(refusal) for sign in ("syntax error", "Invalid stream ID", "wrong number of arguments")):
         return refusal
-    return NotSupported(f"ERR the server does not know {what}, which Headrace and Redis from 8.6 on do: {refusal}")
+    option, version = ("idmp", "8.6") if b"IDMP" in words else ("policy", "8.2")
+    return NotSupported(
+        f"ERR the server does not know {option} of {method}, which Headrace and Redis from {version} on do: {refusal}"
+    )
 
 
 def _limit(maxlen: int | None, minid: Position | None, approximate: bool) -> list[bytes]:
