@@ -41,8 +41,17 @@ def test_commands_and_their_exit_codes(
 ) -> None:
     (tmp_path / "a.csv").write_text("n,text\n1,one\n2,two\n")
     lake = tmp_path / "lake"
+    dry = run("load", tmp_path / "a.csv", "--key", "s", "--dry-run").output
+    assert dry == f"Would load 2 entries from {tmp_path / 'a.csv'}, with the columns n, text.\n"
+    assert not headrace_server.keys()
     result = run("load", tmp_path / "a.csv", "--key", "s")
     assert (result.exit_code, result.output.partition(" from ")[0]) == (0, "Loaded 2 entries")
+    dry = run("archive", "s,no", lake, "--trim", "--dry-run").output
+    assert (
+        dry
+        == f"Would archive 2 entries of 1 stream in {lake}, which is new, and then trim the streams.\n  s: 2 entries\n"
+    )
+    assert not lake.exists()
     result = run("archive", "s", lake, "--trim", "--json")
     assert result.exit_code == 0
     assert json.loads(result.output) == {
@@ -52,7 +61,10 @@ def test_commands_and_their_exit_codes(
         "trimmed": {"s": 2},
         "fates": [],
     }
+    assert run("archive", "s", lake, "--dry-run").output == f"Would archive 0 entries of 0 streams in {lake}.\n"
     headrace_server.delete("s")
+    assert run("replay", lake, "--dry-run").output == "Would replay 2 entries to 1 stream.\n"
+    assert not headrace_server.exists("s")
     assert run("replay", lake).output == "Replayed 2 entries to 1 stream.\n"
     assert run("audit", lake).output == "Equal: 2 entries in 1 range.\n"
     headrace_server.xdel("s", headrace_server.xrange("s")[1][0])

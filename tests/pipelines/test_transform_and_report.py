@@ -25,6 +25,8 @@ def add_readings(server: redis.Redis, count: int) -> None:
 def test_a_query_over_everything_goes_to_a_stream(spark: SparkSession, server: redis.Redis) -> None:
     add_readings(server, 40)
     sql = "SELECT device, count(*) AS many, max(temp) AS most FROM readings GROUP BY device ORDER BY device"
+    done = transform_streams(spark, sql, url=url_of(server), sink={"key": "summary"}, dry_run=True, **READINGS)
+    assert (done.columns, server.exists("summary")) == ("device string, many bigint, most double", 0)
     done = transform_streams(spark, sql, url=url_of(server), sink={"key": "summary"}, **READINGS)
     assert done.rows == 4
     entries = [entry for _, entry in server.xrange("summary")]

@@ -47,6 +47,8 @@ class Loaded:
     entries: int
     batches: int
     checkpoint: str
+    fields: list[str] | None = None
+    """Of a dry run: the columns that are taken."""
 
 
 def load_files(
@@ -67,6 +69,7 @@ def load_files(
     schema: str | None = None,
     options: Mapping[str, str] | None = None,
     checkpoint: str | None = None,
+    dry_run: bool = False,
     watch: Watch = ignore,
 ) -> Loaded:
     """Append the rows of a file, a directory or a pattern of files.
@@ -74,7 +77,8 @@ def load_files(
     The names from `url` to `minid` are the sink's options. `fields` are the columns to take; the default is all.
     `format` is csv, json or parquet; the default is told by the names of the files. `schema` is DDL; the default is
     found in the files. `options` are Spark's for the format, such as {"sep": ";"}. `checkpoint` remembers what is done;
-    the default is a directory that belongs to this path and this target, see `default_checkpoint`.
+    the default is a directory that belongs to this path and this target, see `default_checkpoint`. With `dry_run` all
+    rows are read and counted, also those that were loaded before, and nothing is written.
     """
     if not urlsplit(path).scheme and not Path(path).exists() and not any(mark in path for mark in "*?[{"):
         raise PipelineError(f"there is no file or directory {path!r}")
@@ -104,6 +108,13 @@ def load_files(
         rows = spark.readStream.format(format).options(**reading).schema(columns).load(directory)
         rows = _chosen(rows, fields, key_column, id_column, fields_column)
         RowDivider(rows.schema, wanted)  # refuses columns that are not there before anything runs
+        if dry_run:
+            read = (
+                spark.read.format(format).options(**_READING[format] | dict(options or {})).schema(columns).load(path)
+            )
+            # Each column is looked at: a count alone would not notice a malformed line.
+            total = read.agg(f.count(f.struct(*read.columns)).alias("rows")).first()
+            return Loaded(0 if total is None else int(total["rows"]), 0, checkpoint, fields=rows.columns)
         if id_column is not None:
             rows = _in_order(rows, id_column)
         writer = rows.writeStream.format("headrace").options(**sink).option("checkpointLocation", checkpoint)

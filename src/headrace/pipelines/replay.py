@@ -67,13 +67,15 @@ def replay_archive(
     end: str | None = None,
     speed: float = 0.0,
     step_entries: int = 1_000_000,
+    dry_run: bool = False,
     watch: Watch = ignore,
 ) -> Replayed:
     """Append the entries of an archive to the streams that they came from, or to others.
 
     `keys` are names and patterns of archived streams; the default is all. `to_key` is another name for a single stream,
     and `prefix` stands before the names of all. `start` and `end` are times, the second excluded. `speed` is how many
-    times faster than it happened; 0: as fast as possible, in steps of about `step_entries`.
+    times faster than it happened; 0: as fast as possible, in steps of about `step_entries`. With `dry_run` everything
+    is checked and counted, and nothing is written.
     """
     if speed < 0:
         raise PipelineError(f"the speed {speed:g} is less than 0, which is as fast as possible")
@@ -96,7 +98,7 @@ def replay_archive(
         entries = _with_targets(spark, archive, targets)
         skipped = _already_there(spark, entries, targets, url)
         rest = entries.where(f.col("order") > f.col("after"))
-        done = _write(rest, url, speed, step_entries, watch)
+        done = rest.count() if dry_run else _write(rest, url, speed, step_entries, watch)
     return Replayed(done, skipped, [shown_key(target.key) for target in targets.values()])
 
 

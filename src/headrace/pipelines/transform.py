@@ -35,6 +35,8 @@ class Transformed:
     rows: int
     """That came out."""
     batches: int
+    columns: str | None = None
+    """Of a dry run: the columns that the query has, as DDL."""
 
 
 def transform_streams(
@@ -52,6 +54,7 @@ def transform_streams(
     every: str | None = None,
     output_mode: str = "append",
     watermark: str | None = None,
+    dry_run: bool = False,
     watch: Watch = ignore,
 ) -> Transformed:
     """Run a query whose tables are streams.
@@ -59,7 +62,7 @@ def transform_streams(
     `streams` are views and their keys, as {"orders": "orders:*"}, and `schemas` their columns, as DDL. The result goes
     to a stream, as the `sink` options of the connector say ({"key": "totals"}; its url is `url` unless they name one),
     or to files of a `format` under `path`. A query that is not run once needs a `checkpoint`; one that groups by time
-    also a `watermark`, such as "10 minutes": how late an entry may come.
+    also a `watermark`, such as "10 minutes": how late an entry may come. With `dry_run` the query is only analysed.
     """
     if (sink is None) == (path is None):
         raise PipelineError("the result goes to a stream or to a path: name one of them")
@@ -82,6 +85,10 @@ def transform_streams(
         result = spark.sql(sql)
         if target is not None:
             RowDivider(result.schema, write_options(target))  # refuses columns that are not there before anything runs
+        if dry_run:
+            return Transformed(
+                0, 0, ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema)
+            )
         if mode == "once":
             return _run_once(result, target, path, format, watch)
         if not result.isStreaming:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import declared
-from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, JobOptions, StreamNames
+from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, DryRun, JobOptions, StreamNames
 from headrace.cli.showing import entries
 
 if TYPE_CHECKING:
@@ -54,9 +54,15 @@ def archive(
         bool, typer.Option("--allow-loss", help="Go on where entries were trimmed before they were archived.")
     ] = False,
     checkpoint: Checkpoint = None,
+    dry_run: DryRun = False,
     job: JobOptions,
 ) -> None:
     """Archive streams."""
+    if dry_run:
+        from headrace.cli.pipeline.planned import show_plan  # noqa: PLC0415 — only when it runs
+
+        show_plan(keys, path, job, checkpoint=checkpoint, trims=trim or trim_pending)
+        return
     from headrace.cli.pipeline.running import run_job  # noqa: PLC0415 — only when it runs
 
     def work(spark: "SparkSession", watch: "Watch") -> "Archived":

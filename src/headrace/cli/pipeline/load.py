@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import declared
-from headrace.cli.pipeline.options import Checkpoint, JobOptions, StreamColumns, named_values
+from headrace.cli.pipeline.options import Checkpoint, DryRun, JobOptions, StreamColumns, named_values
 from headrace.cli.showing import entries
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def load(
         list[str] | None, typer.Option(help='Of Spark\'s reader, as "sep=;". Repeatable.', show_default=False)
     ] = None,
     checkpoint: Checkpoint = None,
+    dry_run: DryRun = False,
     job: JobOptions,
 ) -> None:
     """Load files."""
@@ -63,10 +64,13 @@ def load(
             schema=schema,
             options=reading,
             checkpoint=checkpoint,
+            dry_run=dry_run,
             watch=watch,
         )
 
     def told(result: "Loaded") -> str:
+        if result.fields is not None:
+            return f"Would load {entries(result.entries)} from {path}, with the columns {', '.join(result.fields)}."
         if not result.entries:
             return f"Nothing is new in {path}; what was loaded is remembered in {result.checkpoint}."
         return f"Loaded {entries(result.entries)} from {path}; remembered in {result.checkpoint}."

@@ -22,6 +22,7 @@ Checkpoint = Annotated[str | None, typer.Option(help="Where to remember what is 
 From = Annotated[str | None, typer.Option("--from", help="From this time on: ISO 8601, or ms.", show_default=False)]
 To = Annotated[str | None, typer.Option("--to", help="Before this time.", show_default=False)]
 Continuous = Annotated[bool, typer.Option("--continuous", help="Go on until interrupted.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 Every = Annotated[
     str | None, typer.Option(help='Time between batches of --continuous, such as "30 seconds".', show_default=False)
 ]

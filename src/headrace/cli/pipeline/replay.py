@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import declared
-from headrace.cli.pipeline.options import ArchivePath, From, JobOptions, SomeStreams, To
+from headrace.cli.pipeline.options import ArchivePath, DryRun, From, JobOptions, SomeStreams, To
 from headrace.cli.showing import entries, plural
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def replay(
     start: From = None,
     end: To = None,
     speed: Annotated[float, typer.Option(help="Times faster than it happened; 0: as fast as possible.", min=0)] = 0.0,
+    dry_run: DryRun = False,
     job: JobOptions,
 ) -> None:
     """Replay an archive."""
@@ -56,11 +57,13 @@ def replay(
             start=start,
             end=end,
             speed=speed,
+            dry_run=dry_run,
             watch=watch,
         )
 
     def told(result: "Replayed") -> str:
         skipped = f"; {entries(result.skipped)} were there already" if result.skipped else ""
-        return f"Replayed {entries(result.entries)} to {plural(len(result.streams), 'stream')}{skipped}."
+        done = "Would replay" if dry_run else "Replayed"
+        return f"{done} {entries(result.entries)} to {plural(len(result.streams), 'stream')}{skipped}."
 
     run_job(work, told, doing=f"replaying {path}", options=job)

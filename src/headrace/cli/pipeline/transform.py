@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.cli.command import declared
-from headrace.cli.pipeline.options import Checkpoint, Continuous, Every, JobOptions, StreamColumns, named_values
+from headrace.cli.pipeline.options import Checkpoint, Continuous, DryRun, Every, JobOptions, StreamColumns, named_values
 from headrace.cli.showing import plural
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def transform(
         str | None, typer.Option(help='How late entries may come, such as "10 minutes".', show_default=False)
     ] = None,
     checkpoint: Checkpoint = None,
+    dry_run: DryRun = False,
     job: JobOptions,
 ) -> None:
     """Run a query."""
@@ -91,11 +92,14 @@ def transform(
             every=every,
             output_mode=output_mode,
             watermark=watermark,
+            dry_run=dry_run,
             watch=watch,
         )
 
     def told(result: "Transformed") -> str:
         written_to = path or target.key or f"the streams of column {target.key_column}"
+        if result.columns is not None:
+            return f"Would write rows of {result.columns} to {written_to}."
         return f"Wrote {plural(result.rows, 'row')} to {written_to}."
 
     run_job(work, told, doing="transforming", options=job)
