@@ -5,6 +5,7 @@ import random
 import pytest
 
 from headrace.core.group import Group, Verdict
+from headrace.core.memory import fail_after, fail_never
 from headrace.core.stream import Fate, Policy, Stream
 from headrace.core.stream_id import StreamID
 
@@ -106,3 +107,26 @@ def test_an_index_that_nobody_asks_is_given_up_and_made_again() -> None:
     assert stream.delete_with([entry(5), entry(ENTRIES - 1)], Policy.ACKED) == [Fate.REFERENCED, Fate.DELETED]
     assert stream.delete_with([entry(5)], Policy.DELREF) == [Fate.DELETED]
     assert entry(5) not in [id for id, *_ in groups[1].pending_records()]
+
+
+def test_an_index_that_the_heap_refuses_is_not_believed() -> None:
+    """Whatever allocation is refused, while groups are taken over or later, no reference is overlooked."""
+    for allowed in range(0, 400, 3):
+        rng = random.Random(allowed)
+        stream = stream_with(FEW + 8, rng)
+        for group in stream.group_list():
+            group.acknowledge([entry(seq) for seq in range(20, ENTRIES)])
+            group.set_id(stream.last_id)
+        if allowed % 2:
+            stream.delete_with([entry(ENTRIES)], Policy.ACKED)
+        fail_after(allowed)
+        try:
+            stream.delete_with([entry(seq) for seq in range(100, 105)], Policy.ACKED)
+            rng.choice(stream.group_list()).claim(b"c", [entry(seq) for seq in range(200, 240)], 0, 1, force=True)
+        except MemoryError:
+            pass
+        finally:
+            fail_never()
+        for id in (entry(seq) for seq in (5, 150, *range(198, 242))):
+            expected = expected_fate(stream, id, Policy.ACKED)
+            assert stream.delete_with([id], Policy.ACKED) == [expected], f"{allowed} allocations: {id}"

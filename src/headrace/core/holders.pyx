@@ -27,7 +27,8 @@ cdef class Holders:
         self.by_id = Rax()
 
     def __dealloc__(self):
-        self.by_id.give_up(release)
+        if self.by_id is not None:      # else the heap refused even that
+            self.by_id.give_up(release)
 
     cdef Holding *find(self, ID id) noexcept:
         """The groups that hold an ID; NULL: none."""
