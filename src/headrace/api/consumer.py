@@ -68,7 +68,7 @@ class Consumer:
         on_missing: Missing | None,
         decode: bool,
     ) -> None:
-        """Read as somebody in particular."""
+        """Read under a name of its own."""
         if prefetch < 1:
             raise ValueError(f"prefetch is at least 1, not {prefetch}")
         self.name = name
@@ -88,7 +88,7 @@ class Consumer:
                 raise ValueError(f"a heartbeat of {heartbeat} comes too late: others claim after {claim_after}")
         self._on_missing = on_missing or self._log_missing
         self._stopping = False
-        self._team: list[Consumer] = []  # who works for this one while `run` runs
+        self._team: list[Consumer] = []  # the consumers of the threads and tasks of `run`
         self._postponed: dict[StreamID, float] = {}  # messages that were given back with a delay, and when that is over
 
     def __repr__(self) -> str:

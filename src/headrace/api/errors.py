@@ -29,7 +29,7 @@ class DatabaseBusy(HeadraceError):
 
 
 class CannotConnect(HeadraceError, ConnectionError):
-    """No server was reached, or it let nobody in; nothing of what was asked for was done."""
+    """No server was reached, or it refused the login; nothing of what was asked for was done."""
 
 
 class ConnectionLost(HeadraceError, ConnectionError):

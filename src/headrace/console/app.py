@@ -142,7 +142,7 @@ class _Console:
     async def page(self, _request: Request) -> Response:
         return FileResponse(_STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
-    # --- who -----------------------------------------------------------------------------------------------------
+    # --- users ---------------------------------------------------------------------------------------------------
 
     async def login(self, request: Request) -> Response:
         body = await _body(request)

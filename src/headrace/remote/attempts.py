@@ -1,6 +1,6 @@
 """What becomes of requests whose connection breaks: sent again where that does no harm, else raised.
 
-    nobody is reached                        nothing was sent: again, for `patience` seconds, then CannotConnect
+    no server is reached                     nothing was sent: again, for `patience` seconds, then CannotConnect
     the connection breaks before the reply   the requests may have run: sent again where that changes nothing more
                                              (reads, XACK, XDEL …); for others, such as XADD, ConnectionLost
     LOADING; with Sentinels also READONLY    they did not run: again, on another connection

@@ -2,7 +2,7 @@
 
     call ─► an idle connection, or a new one ─► send ─► receive ─► idle again
 
-Each call has a connection of its own while it runs, so that one that waits for messages holds up nobody. Coroutines
+Each call has a connection of its own while it runs, so that one that waits for messages delays no other. Coroutines
 have connections that belong to their event loop. A connection whose call was interrupted (Ctrl-C, a cancelled task)
 ends, because its reply would be taken for that of the next call.
 """
@@ -85,7 +85,7 @@ class RemoteClient:
     # --- the end, and forks ----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End all connections; whoever waits on one gets a DatabaseClosed."""
+        """End all connections; a call that waits on one raises DatabaseClosed."""
         self.closed = True
         while self._idle:
             self._idle.pop().close()
@@ -103,7 +103,7 @@ class RemoteClient:
         await asyncio.sleep(0)  # the event loop lets go of them
 
     def forget(self) -> None:
-        """Be the client of a process that was forked: connections are its parent's, it makes its own."""
+        """Forget all connections after a fork: they are the parent's, and the child makes its own."""
         while self._idle:
             self._idle.pop().forget()
         self._used.clear()
@@ -183,7 +183,7 @@ class RemoteClient:
     # --- connections -----------------------------------------------------------------------------------------------
 
     def _take(self, attempts: Attempts) -> Connection:
-        """Return a connection that is greeted, and used by nobody else."""
+        """Return a connection that is greeted, and that no other call uses."""
         while True:
             self._refuse_closed()
             try:
@@ -290,7 +290,7 @@ class RemoteClient:
         return counting.added
 
     def _finish_early(self, using: Connection, counting: _Counting) -> None:
-        """End a connection when what was sent on it has its replies, or nobody gives any."""
+        """End a connection when all that was sent on it has replies, or none come any more."""
         try:
             with suppress(*_BROKEN):
                 using.receive(counting.replies, counting.unanswered, self._timeout)
@@ -324,7 +324,7 @@ class RemoteClient:
         return counting.added
 
     async def _afinish_early(self, using: AsyncConnection, counting: _Counting) -> None:
-        """End a connection when what was sent on it has its replies, or nobody gives any."""
+        """End a connection when all that was sent on it has replies, or none come any more."""
         try:
             with suppress(*_BROKEN):
                 await using.receive(counting.replies, counting.unanswered, self._timeout)

@@ -74,7 +74,7 @@ class Connection:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it has ended, or has something to say that nobody asked for."""
+        """Whether it has ended, or the server has sent something that answers no request."""
         return bool(self._poll.poll(0))
 
     def close(self) -> None:

@@ -107,7 +107,7 @@ class ArchiveLog:
         )
 
     def _logs(self) -> list[tuple[int, str]]:
-        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  (who gives no archive does not need it)
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  (only needed where an archive is given)
 
         try:
             found = self.files.get_file_info(FileSelector(self.located(_METADATA)))

@@ -56,7 +56,7 @@ def _letter(entry: list[Any]) -> dict[str, Any]:
 
 
 async def _redriving(session: Session, key: bytes) -> dict[str, Any] | None:
-    """Return how far putting back is; None where nothing of the kind goes on."""
+    """Return how far a redrive has come; None where there is none."""
     if not session.product.get("headrace"):
         return None
     try:

@@ -45,7 +45,7 @@ async def read_overview(session: Session, _body: dict[str, Any]) -> dict[str, An
 
 
 def _note(told: dict[str, Any], part: str, refusal: Refused) -> None:
-    """Keep why a part is missing, where it is the user who may not; else there is no overview."""
+    """Keep why a part is missing where the user lacks permission for it; any other error ends the overview."""
     if refusal.code != "permission":
         raise refusal
     told[f"{part}_refused"] = refusal.text

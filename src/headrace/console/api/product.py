@@ -7,7 +7,7 @@ from headrace.console.link import ServerLink, info_of
 
 
 async def read_product(link: ServerLink) -> dict[str, Any]:
-    """Ask a server who it is; a user who may not ask for INFO gets what is known without it."""
+    """Ask a server what product it is; a user without permission for INFO gets what is known without it."""
     await link.ask("PING")
     product: dict[str, Any] = {"name": "", "version": "", "headrace": False, "xnack": False}
     try:

@@ -85,7 +85,7 @@ def _figures(text: str) -> dict[str, float]:
 
 
 async def read_clients(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
-    """Read who is connected."""
+    """Read which clients are connected."""
     lines = (await session.link.ask("CLIENT", "LIST")).decode("utf-8", "replace").splitlines()
     rows = []
     for line in lines[:_MOST_CLIENTS]:

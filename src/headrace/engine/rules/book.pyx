@@ -12,13 +12,13 @@ A key's own rule wins over those of patterns, of the stream and of each group by
 the longest wins, and of equally long ones the first in the order of their bytes.
 
 `kept` says whether commands have to look here at all; where there is no rule, that comparison is all they do.
-On a replica the rules sleep: its master keeps them. Whoever repeats effects asks nothing here.
+On a replica the rules sleep: its master keeps them. Effects that are repeated ask nothing here.
 
 Nothing looks at streams that are not due. The exception is a pattern that is set, loaded or woken: then all keys are
 looked at once, because a stream that nobody writes to any more may be too long or too old.
 
 What concerns all streams is done a little at a time: ten thousand rules that were loaded, a pattern that matches them,
-a promotion. Whoever asks for a key before its turn has come finds what is in force for it all the same.
+a promotion. A command that asks for a key before its turn finds what is in force for it all the same.
 """
 
 cimport cython
@@ -184,7 +184,7 @@ cdef class RuleBook:
         self.stale_patterns = {(numbers.get(number, number), key): None for number, key in self.stale_patterns}
 
     def wake(self) -> None:
-        """Keep the rules from now on: the data is there, and nobody else does."""
+        """Keep the rules from now on: the data is there, and no master keeps them."""
         self.awake_ms = self.engine.clocks.now_ms
         for db in self.engine.databases:
             self.forget_all(<DatabaseRules>self.databases[(<Database>db).number])
@@ -194,7 +194,7 @@ cdef class RuleBook:
             self.chore.expect(self.engine.clocks.now_ms)
 
     def sleep(self) -> None:
-        """Let somebody else keep the rules."""
+        """Stop keeping the rules, because a master does."""
         for rules in self.databases:
             self.forget_all(<DatabaseRules>rules)
         self.kept = False

@@ -6,7 +6,7 @@
     in protected mode without a password
 
 It runs on the event loop of the server. A connection has one request and ten seconds, there are 16 at a time, and all
-that come within a second share one reading: a scraper that is slow, rude or many costs a connection and nothing else.
+that come within a second share one reading. Scrapers that are slow or too many cost connections, and nothing else.
 """
 
 import asyncio

@@ -94,7 +94,7 @@ class _StreamFigures:
             gauge("redis_stream_group_entries_read", "Entries that a group was given", group.position, where)
         if group.lag is not None:
             gauge("redis_stream_group_lag", "Entries that a group was not given yet", group.lag, where)
-        gauge("headrace_stream_group_released", "Entries that nobody holds", group.released_count, where)
+        gauge("headrace_stream_group_released", "Pending entries that no consumer holds", group.released_count, where)
         gauge(
             "headrace_stream_group_lag_seconds",
             "The age of the first entry that a group was not given yet",
