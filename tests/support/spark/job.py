@@ -4,23 +4,27 @@ python spark_job.py url directory master
 
 in:0 ─┬─► out:0
 in:1 ─┼─► out:1
-      └─► directory/lake, as Parquet
+      ├─► directory/lake, as Parquet
+      └─► again:0, again:1, by foreachBatch with txnAppId, in a campaign
 """
 
 import sys
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.pipelines.errors import with_causes
+from support.campaign import LONG
 from support.spark.queries import may_be_started_again
 from support.spark.sessions import start_spark
 
+BATCH_BY_BATCH = LONG  # a third query, which make test has no time for
+
 
 def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) -> list[StreamingQuery]:
-    """Start both queries; `once`, until everything that is there is copied."""
+    """Start the queries; `once`, until everything that is there is copied."""
     patient = {"retryTimeout": 120}  # longer than a server may be away
     source = (
         spark.readStream.format("headrace")
@@ -30,7 +34,7 @@ def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) 
     )
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
     copied = source.selectExpr("replace(_key, 'in:', 'out:') AS out", "n")
-    return [
+    queries = [
         copied.writeStream.format("headrace")
         .options(url=url, keyColumn="out", checkpointLocation=str(directory / "to-streams"), **patient)
         .trigger(**trigger)
@@ -40,6 +44,17 @@ def start_copies(spark: SparkSession, url: str, directory: Path, *, once: bool) 
         .trigger(**trigger)
         .start(str(directory / "lake")),
     ]
+    if BATCH_BY_BATCH:
+
+        def append(batch: DataFrame, number: int) -> None:
+            again = batch.selectExpr("replace(_key, 'in:', 'again:') AS again", "n").write.format("headrace")
+            once: dict[str, str | int] = {"txnAppId": "again", "txnVersion": number}
+            again.mode("append").options(url=url, keyColumn="again", **once, **patient).save()
+
+        checkpoint = str(directory / "batch-by-batch")
+        written = source.writeStream.foreachBatch(append).option("checkpointLocation", checkpoint)
+        queries.append(written.trigger(**trigger).start())
+    return queries
 
 
 def main(url: str, directory: Path, master: str) -> None:
