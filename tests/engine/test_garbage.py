@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.server import garbage as garbage_of_a_server
 from support.ruled_engine import RuledEngine
 
 
@@ -64,3 +65,15 @@ def test_clients_and_rules_that_go_leave_no_garbage_in_cycles() -> None:
     garbage()  # what only the first of its kind makes
     live_for_a_day(engine)
     assert garbage() == Counter()
+
+
+def test_a_server_that_starts_collects_nothing_until_it_serves() -> None:
+    try:
+        garbage_of_a_server.postpone()
+        assert not gc.isenabled()
+        garbage_of_a_server.begin()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
+        gc.unfreeze()
