@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from rich.cells import cell_len
-
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 _ESCAPES: Final = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 _DURATIONS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -30,6 +28,8 @@ def raw(text: str) -> bytes:
 
 def padded(text: str, width: int) -> str:
     """Fill a text up to so many columns of a terminal; 漢字 take two each."""
+    from rich.cells import cell_len  # noqa: PLC0415 — `--help` and `serve` start without it
+
     return text + " " * max(0, width - cell_len(text))
 
 
