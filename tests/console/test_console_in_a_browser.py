@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 
 from headrace.console.texts import bytes_of, command_line
 from support.console_process import ConsoleProcess, console_of
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, await_that
 from support.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -334,6 +335,61 @@ def test_one_dead_letter_is_put_back_and_a_message_rescheduled(page: "Page", ser
     page.get_by_text("Nothing is scheduled for this stream.").wait_for()
     assert client.xlen("mail") == 2
     client.delete("mail", "mail:dead")
+
+
+def test_what_remains_to_be_done_is_done_from_its_page(page: "Page", server: ServerProcess) -> None:
+    client = server.client()
+    client.delete("last")
+    for number in range(1, 4):
+        client.xadd("last", {"n": number}, id=f"{number}-0")
+    client.xgroup_create("last", "g", "0")
+    client.xreadgroup("g", "c1", {"last": ">"}, count=2)
+    client.hset("headrace:{last}:queries", "g", json.dumps({"batches": 1}))
+    ticket = client.execute_command("HEADRACE", "SCHEDULE", "last", "DELAY", "1h", "n", "later")
+    origin = {"stream": "last", "id": "1-0", "group": "g", "consumer": "c1", "deliveries": 5}
+    times = {"first-delivery": 1, "last-delivery": 2, "reason": "fatal"}
+    client.xadd("last:dead", {"n": "dead"} | {f"headrace-{name}": value for name, value in (origin | times).items()})
+    commands = []
+
+    def act(place: str, button: str, go: str, *before: str) -> None:
+        visit(page, place)
+        for label in before:
+            page.get_by_label(label).first.check()
+        page.get_by_role("button", name=button, exact=True).first.click()
+        commands.append(confirm(page, go))
+
+    act("#/group/last/g", "Release", "Release", "Choose 1-0")
+    act("#/group/last/g", "Delete", "Delete")
+    visit(page, "#/stream/last")
+    page.get_by_role("button", name="New group").click()
+    page.get_by_label("Name", exact=True).fill("fresh")
+    page.get_by_role("button", name="Next", exact=True).click()
+    commands.append(confirm(page, "Create"))
+    act("#/group/last/fresh", "Destroy", "Destroy")
+    visit(page, "#/dead/last:dead")
+    page.get_by_role("button", name="Put all back").click()
+    page.get_by_label("At most so many a second").fill("50")
+    page.get_by_role("button", name="Next", exact=True).click()
+    commands.append(confirm(page, "Put back"))
+    act("#/scheduled/last", "Cancel", "Cancel the message")
+    visit(page, "#/pipelines")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="last", exact=True))
+    row.get_by_role("button", name="Forget").click()
+    commands.append(confirm(page, "Forget"))
+    with redis.Redis(port=server.port, client_name="victim") as victim:
+        number = victim.client_id()
+        visit(page, "#/server/clients")
+        page.get_by_role("row").filter(has_text="victim").get_by_role("button", name="Disconnect").click()
+        commands.append(confirm(page, "Disconnect"))
+    await_that(lambda: client.xlen("last") == 4)
+    assert not client.exists("headrace:{last}:queries")
+    act("#/stream/last", "Delete the stream", "Delete all of it")
+    assert commands == [
+        "XNACK last g SILENT IDS 1 1-0", "XGROUP DELCONSUMER last g c1", "XGROUP CREATE last fresh $",
+        "XGROUP DESTROY last fresh", "HEADRACE REDRIVE last:dead RATE 50", f"HEADRACE UNSCHEDULE last {ticket}",
+        "HDEL headrace:{last}:queries g", f"CLIENT KILL ID {number}", "DEL last",
+    ]  # fmt: skip
+    assert not client.exists("last")
 
 
 # --- who, and when it goes wrong -------------------------------------------------------------------------------------

@@ -66,8 +66,13 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
       { label: t("change"), num: true, narrow: true, cell: (row) => { const change = rates.get(row.name).change; return change > 0 ? `+${number(change)}` : number(change); } },
       { label: t("idle"), num: true, cell: (row) => duration(row.idle_ms) },
       { label: t("inactive"), num: true, narrow: true, cell: (row) => duration(row.inactive_ms) },
-      mayAct() && { label: "", cell: (row) => h("button", { class: "small danger", onclick: async () => { if (await act("delete_consumer", { stream, group, consumer: row.name })) { read(); readPending(); } } }, t("delete")) },
+      mayAct() && { label: "", cell: (row) => h("button", { class: "small danger", onclick: async () => { if (await act("delete_consumer", { stream, group, consumer: row.name })) again() } }, t("delete")) },
     ].filter(Boolean), told.consumers, { label: t("consumers"), emptyText: t("group.no_consumers") }));
+  }
+
+  function again() {
+    read().catch(() => {});   // what went wrong is on the page already
+    readPending();
   }
 
   async function readPending() {
@@ -97,7 +102,7 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
 
   async function settle(kind) {
     const ids = picked();
-    if (ids && await act(kind, { stream, group, ids })) { read(); readPending(); }
+    if (ids && await act(kind, { stream, group, ids })) again()
   }
 
   function claim() {
@@ -106,7 +111,7 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
     const to = h("input", {});
     const { close } = dialog(t("group.claim"), field(t("group.claim_to"), to), [
       (shut) => h("button", { onclick: shut }, t("cancel")),
-      () => h("button", { class: "primary", onclick: async () => { if (!to.value) { to.focus(); return; } close(); if (await act("claim", { stream, group, consumer: to.value, ids, idle_ms: 0 })) { read(); readPending(); } } }, t("next"))]);
+      () => h("button", { class: "primary", onclick: async () => { if (!to.value) { to.focus(); return; } close(); if (await act("claim", { stream, group, consumer: to.value, ids, idle_ms: 0 })) again() } }, t("next"))]);
   }
 
   function setPosition() {
@@ -120,7 +125,7 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
         const id = await target(kind.value, value.value.trim());
         if (id === null) { notice(t("stream.bad_seek", { text: value.value }), "error"); return; }
         close();
-        if (await act("set_position", { stream, group, id })) read();
+        if (await act("set_position", { stream, group, id })) again();
       } }, t("next"))]);
   }
 

@@ -5,7 +5,7 @@ import { duration, number, size, time } from "../format.js";
 import { shownName } from "../names.js";
 import { settingMeaning } from "../settings_texts.js";
 import { language, t } from "../texts.js";
-import { act, empty, loading, mayAct, problemBox, searchBox, table } from "../widgets.js";
+import { act, empty, loading, mayAct, problemBox, say, searchBox, table } from "../widgets.js";
 
 const TABS = ["info", "slow", "latency", "clients", "settings", "users"];
 
@@ -67,7 +67,7 @@ export async function show(place, [chosen], signal) {
       { label: t("server.age"), num: true, narrow: true, cell: (row) => duration(row.age * 1000) },
       { label: t("idle"), num: true, cell: (row) => duration(row.idle * 1000) },
       { label: t("memory"), num: true, narrow: true, cell: (row) => size(row["tot-mem"] || null) },
-      mayAct() && { label: "", cell: (row) => h("button", { class: "small danger", onclick: async () => { if (await act("kill_client", { id: Number(row.id), addr: row.addr })) clients(); } }, t("server.kill")) },
+      mayAct() && { label: "", cell: (row) => h("button", { class: "small danger", onclick: async () => { if (await act("kill_client", { id: Number(row.id), addr: row.addr })) clients().catch(say); } }, t("server.kill")) },
     ].filter(Boolean), told.rows, { label: t("server.clients"), emptyText: t("nothing") }), h("div", { class: "pager" }, t("pager.all", { n: number(told.total) })));
   }
 

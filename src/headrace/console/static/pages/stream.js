@@ -37,7 +37,7 @@ export async function show(place, [encoded], signal) {
       h("span", { class: "actions" }, h("a", { class: "button", href: `#/inside/${encodeName(stream)}` }, t("inside.open")),
         mayAct() && [h("button", { onclick: addEntry }, t("stream.add")),
           h("button", { class: "danger", onclick: async () => { if (await act("delete_stream", { stream })) location.hash = "#/streams"; } }, t("stream.delete"))])),
-    facts, h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("groups")), mayAct() && h("button", { class: "small", onclick: async () => { if (await createGroup(stream)) readFacts(); } }, t("group.create"))), groups),
+    facts, h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("groups")), mayAct() && h("button", { class: "small", onclick: async () => { if (await createGroup(stream)) readFacts().catch(() => {}); } }, t("group.create"))), groups),
     h("section", { class: "card list" }, h("header", {}, h("h2", {}, t("entries")), h("span", { class: "actions" }, tailButton, pauseButton,
       h("button", { class: "small", onclick: exportPage }, t("stream.export")), h("button", { class: "small", onclick: exportAll }, t("stream.export_all")))),
     h("div", { class: "tools" }, seekBox, h("button", { onclick: seekTyped }, t("stream.go")), filterBox, h("button", { onclick: () => { state.filter = filterBox.value; restart(); } }, t("stream.apply"))),
@@ -213,7 +213,7 @@ export async function show(place, [encoded], signal) {
         const fields = [...rows.children].map((pair) => [pair.children[0].value, pair.children[1].value]).filter(([each]) => each);
         if (!fields.length) { notice(t("stream.no_fields"), "error"); return; }
         close();
-        if (await act("add", { stream, id: id.value, fields }, { danger: false })) { restart(); readFacts(); }
+        if (await act("add", { stream, id: id.value, fields }, { danger: false })) { restart(); readFacts().catch(() => {}); }
       } }, t("next")),
     ]);
   }
