@@ -1,7 +1,7 @@
 """How processes share the tests: `pytest --numprocesses 4`, which is what `make test` does.
 
-    one        demo, docs, pipelines, spark          all that runs on Spark, one after the other: it takes longest
-    others     all other files, one after the other  the first process helps with them when it is done
+    one        spark, pipelines, pages with a Spark  all that shares one Spark, one after the other: it takes longest
+    others     all other files and pages             the first process helps with them when it is done
 
 There are more processes than cores because many tests wait: for a clock, a disk, a process that starts.
 Two Sparks at a time would need twice the memory, and would not start sooner. The tests of a file share a server, and a
@@ -15,19 +15,24 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-ON_SPARK = {"demo", "docs", "pipelines", "spark"}
-EARLY = ("stories", "server", "hostile", "replication", "storage")
+ON_SPARK = {"pipelines", "spark"}
+PAGES_ON_SPARK = ("[README.md]", "[pipelines.md]", "[spark.md]")
+EARLY = ("stories", "demo", "docs", "server", "hostile", "replication", "storage")
+
+
+def directory_of(nodeid: str) -> str:
+    return PurePosixPath(nodeid.partition("::")[0]).parent.name
 
 
 def is_on_spark(nodeid: str) -> bool:
-    return PurePosixPath(nodeid.partition("::")[0]).parent.name in ON_SPARK
+    return directory_of(nodeid) in ON_SPARK or nodeid.endswith(PAGES_ON_SPARK)
 
 
 def turn_of(nodeid: str) -> int:
     """The turn of a test, among all; those of one turn keep their order."""
     if is_on_spark(nodeid):
         return 0
-    directory = PurePosixPath(nodeid.partition("::")[0]).parent.name
+    directory = directory_of(nodeid)
     return 1 + (EARLY.index(directory) if directory in EARLY else len(EARLY))
 
 
@@ -39,4 +44,6 @@ class Sharing(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if is_on_spark(nodeid) else nodeid.partition("::")[0]
+        if is_on_spark(nodeid):
+            return "spark"
+        return nodeid if directory_of(nodeid) == "docs" else nodeid.partition("::")[0]
