@@ -84,7 +84,7 @@ def test_a_run_that_goes_on_trims_behind_itself_and_nothing_that_is_not_archived
         add(headrace_server, "s", range(progress.entries - 10, progress.entries + 10))
 
     with pytest.raises(KeyboardInterrupt):
-        archive_streams(spark, "s,kept", lake, url=url, continuous=True, trim="settled", watch=watch)
+        archive_streams(spark, "s,kept", lake, url=url, continuous=True, every="0 seconds", trim="settled", watch=watch)
     assert spark.streams.active == []
     # The entries of a batch are trimmed when it counts, sometimes with those of the next batch, which counts by then.
     assert lengths[0] == 100

@@ -78,7 +78,8 @@ def test_an_archive_goes_on_and_trims_on_executors_until_it_is_ended(
     headrace_server: redis.Redis, url: str, tmp_path: Path
 ) -> None:
     lake = tmp_path / "lake"
-    words = ["archive", "s:*", str(lake), "--continuous", "--trim", "--url", url, "--master", "local-cluster[2,1,1024]"]
+    words = ["archive", "s:*", str(lake), "--continuous", "--every", "1 second", "--trim"]
+    words += ["--url", url, "--master", "local-cluster[2,1,1024]"]
     job = subprocess.Popen(
         [sys.executable, "-m", "headrace.cli.main", "pipeline", *words],
         env=environment(),

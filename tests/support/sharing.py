@@ -16,7 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 ON_SPARK = {"pipelines", "spark"}
-PAGES_ON_SPARK = ("[README.md]", "[pipelines.md]", "[spark.md]")
+PAGES_ON_SPARK = ("[README.md]", "docs/pipelines.md]", "docs/spark.md]")
 EARLY = ("stories", "demo", "docs", "server", "hostile", "replication", "storage")
 
 
