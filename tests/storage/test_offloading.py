@@ -218,9 +218,7 @@ def test_a_full_file_system_refuses_writes_until_there_is_room(tmp_path: Path) -
         assert client.info("persistence")["headrace_segment_bytes"] > moved
         _check_numbers(client, 0, more)
         client.xtrim("s", minid=f"{stored}-1", approximate=False)
-        while (
-            client.info("persistence")["headrace_offload_status"] != "ok"
-        ):  # as soon as something was moved
+        while client.info("persistence")["headrace_offload_status"] != "ok":  # as soon as something was moved
             await_that(lambda: _takes_writes(client), pause_s=0.05)
             with suppress(redis.ResponseError):
                 client.xadd("s", {"v": FILLING}, id=f"{more}-1")
