@@ -152,8 +152,10 @@ def test_an_archive_that_is_killed_has_every_entry_once_when_it_is_run_again(
         offset = json.loads((lake / "_checkpoint" / "offsets" / str(last)).read_text().splitlines()[2])
         return sum(mark["added"] for mark in offset["0"].values())
 
-    words = ("archive", "s:*", lake, "--continuous", "--every", "1 second", "--max-entries", "50")
-    words += ("--url", url, "--master", "local[2]")
+    words = (
+        *("archive", "s:*", lake, "--continuous", "--every", "1 second", "--max-entries", "50"),
+        *("--url", url, "--master", "local[2]"),
+    )
     add(range(2000))
     job = headrace(*words)
     try:
