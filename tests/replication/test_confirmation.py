@@ -11,7 +11,7 @@ import redis
 
 from support.patience import await_that
 from support.raw_client import RawClient
-from support.replication.server_pair import AT_ONCE, Replica, await_same, master, start_again
+from support.replication.server_pair import AT_ONCE, Replica, await_same, is_writable, master, start_again
 from support.server_process import ServerProcess
 
 CONFIRM = ("--min-replicas-to-confirm", "1")
@@ -25,16 +25,8 @@ def confirming(directory: Path, *arguments: str) -> Iterator[tuple[ServerProcess
         Replica(directory / "r", server.port) as replica,
         server.client() as leader,
     ):
-        await_that(lambda: _is_writable(leader))
+        await_that(lambda: is_writable(leader))
         yield server, replica
-
-
-def _is_writable(leader: redis.Redis) -> bool:
-    try:
-        leader.set("probe", "1")
-    except redis.ResponseError:
-        return False
-    return True
 
 
 def test_without_replicas_nothing_is_written(tmp_path: Path) -> None:
@@ -83,7 +75,7 @@ def test_a_reply_that_waits_too_long_is_ended_with_the_truth(tmp_path: Path) -> 
         assert client.is_closed()
         replica.process.send_signal(signal.SIGCONT)
         with server.client() as leader, replica.client() as follower:
-            await_that(lambda: _is_writable(leader))
+            await_that(lambda: is_writable(leader))
             await_same(follower, leader)
             assert leader.xlen("s") == 1
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis
 
 from support.metered_server import OPEN_METRICS, MeteredServer, Samples, at
 from support.patience import PATIENCE_S, await_that
 from support.raw_client import RawClient
+from support.replication.server_pair import is_writable
 from support.server_process import ServerProcess
 
 PROMTOOL = shutil.which("promtool")
@@ -196,14 +196,6 @@ def test_promtool_finds_no_fault_in_metrics_and_rules(server: MeteredServer) -> 
 # --- more than one machine -------------------------------------------------------------------------------------------
 
 
-def _is_writable(leader: redis.Redis) -> bool:
-    try:
-        leader.set("probe", "1")
-    except redis.ResponseError:
-        return False
-    return True
-
-
 def test_the_metrics_of_a_master_and_its_replica_are_those_of_info(tmp_path: Path) -> None:
     for name in ("m", "r"):
         (tmp_path / name).mkdir()
@@ -214,7 +206,7 @@ def test_the_metrics_of_a_master_and_its_replica_are_those_of_info(tmp_path: Pat
         with MeteredServer(tmp_path / "r", *following) as replica, master.client() as leader:
             place = {"master_host": "127.0.0.1", "master_port": str(master.port)}
             replica.await_samples(lambda seen: seen.get(at("redis_master_link_up", **place)) == 1)
-            await_that(lambda: _is_writable(leader))
+            await_that(lambda: is_writable(leader))
             for number in range(20):
                 leader.xadd("s", {"n": number})
             told = leader.info("replication")

@@ -1,12 +1,12 @@
 """Entries that cannot be parsed go to a stream beside, once, with the reason; the rows have all others."""
 
+from typing import Any
+
 import redis
 from pyspark.sql import types as t
 
 from headrace.engine.rules.dead_letters import split_letter
-from headrace.spark.batch_reader import StreamBatchReader
-from headrace.spark.options import read_options
-from support.spark.frames import url_of
+from support.spark.frames import rows_of, url_of
 
 SPEC = t.StructType().add("a", t.IntegerType()).add("b", t.StringType())
 SCHEMA = (
@@ -18,15 +18,9 @@ SCHEMA = (
 )
 
 
-def read(server: redis.Redis, **options: str) -> list[dict[str, object]]:
-    """Read as Spark does."""
+def read(server: redis.Redis, **options: str) -> list[dict[str, Any]]:
     given = {"url": url_of(server), "keys": "s", "deadLetterKey": "s:dead"} | options
-    reader = StreamBatchReader(SCHEMA, read_options(given, streaming=False))
-    found: list[dict[str, object]] = []
-    for partition in reader.partitions():
-        for batch in reader.read(partition):
-            found += batch.to_pylist()
-    return found
+    return rows_of(SCHEMA, given)
 
 
 def test_what_cannot_be_parsed_goes_beside_with_the_reason(server: redis.Redis) -> None:

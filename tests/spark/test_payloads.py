@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 
-from headrace.spark.batch_reader import StreamBatchReader
 from headrace.spark.errors import Malformed
-from headrace.spark.options import read_options
 from headrace.spark.payloads import read_msgpack
-from support.spark.frames import url_of
+from support.spark.frames import rows_of, url_of
 
 SPEC = t.StructType().add("a", t.IntegerType()).add("tags", t.ArrayType(t.StringType()))
 SCHEMA = (
@@ -117,12 +115,7 @@ def test_long_texts_and_moments_of_messagepack() -> None:
 
 def read(server: redis.Redis, **options: str) -> list[dict[str, Any]]:
     given_options = {"url": url_of(server), "keys": "s", "payloadField": "data"} | options
-    reader = StreamBatchReader(SCHEMA, read_options(given_options, streaming=False))
-    found: list[dict[str, Any]] = []
-    for partition in reader.partitions():
-        for batch in reader.read(partition):
-            found += batch.to_pylist()
-    return found
+    return rows_of(SCHEMA, given_options)
 
 
 @pytest.mark.parametrize("kind", ["json", "msgpack"])

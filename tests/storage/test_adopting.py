@@ -28,11 +28,7 @@ class Rewritten:
         self.process.store.tick()
 
     def run(self, *words: str) -> bytes:
-        reply = self.client.run(*words)
-        self.process.commit()
-        while self.process.journal.busy:
-            self.process.let_worker_work()
-        return reply
+        return self.process.run(self.client, *words)
 
     @property
     def named(self) -> list[str]:

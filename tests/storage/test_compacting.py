@@ -42,11 +42,7 @@ class Host:
 
     def run(self, *words: str | int) -> bytes:
         """Run a command, and have its effects on disk."""
-        reply = self.client.run(*words)
-        self.process.commit()
-        while self.process.journal.busy:
-            self.process.let_worker_work()
-        return reply
+        return self.process.run(self.client, *words)
 
     def add(self, key: str, entries: int) -> None:
         for number in range(entries):

@@ -17,6 +17,15 @@ from support.server_process import READY, ServerProcess
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
+def is_writable(leader: redis.Redis) -> bool:
+    """Tell whether a master takes writes, which it does not before enough replicas can confirm them."""
+    try:
+        leader.set("probe", "1")
+    except redis.ResponseError:
+        return False
+    return True
+
+
 @contextmanager
 def master(directory: Path, *arguments: str) -> Iterator[ServerProcess]:
     directory.mkdir(exist_ok=True)

@@ -127,6 +127,14 @@ class Process:
             self.commit_due = False
             self.journal.commit()
 
+    def run(self, client: InProcessClient, *words: str | int) -> bytes:
+        """Run a command, and have its effects on disk."""
+        reply = client.run(*words)
+        self.commit()
+        while self.journal.busy:
+            self.let_worker_work()
+        return reply
+
     def let_thread_work(self) -> None:
         """Let a thread do its next job, and then what follows it."""
         if self.jobs:
