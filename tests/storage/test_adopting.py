@@ -1,10 +1,12 @@
 """A base that was written becomes the base beside the event loop, while clients go on writing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from errno import EIO
+from functools import partial
 
 import pytest
 
+from headrace.storage.beside import DiskSteps, Steps
 from support.in_process import InProcessClient
 from support.storage.crash_life import ROOT, Clock, Process, time_of
 from support.storage.simulated_disk import SimulatedDisk
@@ -118,3 +120,22 @@ def test_a_disk_that_refuses_leaves_what_the_manifest_named(rewritten: Rewritten
     assert rewritten.named[0].endswith(".base.rdb b")
     assert not [each for each in rewritten.named if each.endswith(" h")]
     assert rewritten.after_kill().run("MGET", "before", "later") == b"*2\r\n$1\r\n1\r\n$1\r\n1\r\n"
+
+
+def test_a_job_that_was_finished_by_who_could_not_wait_is_followed_once() -> None:
+    done: list[str] = []
+    later: list[Callable[[], None]] = []
+
+    def steps() -> Steps:
+        yield partial(done.append, "first")
+        yield partial(done.append, "second")
+
+    def beside(job: Callable[[], object], follow: Callable[[object], None]) -> None:
+        later.append(lambda: follow(job()))
+
+    adopting = DiskSteps(steps(), beside, lambda error: done.append(f"end {error}"))
+    adopting.start()
+    adopting.finish()
+    for thread in later:  # the thread that was to do the first is late
+        thread()
+    assert done == ["first", "second", "end None"]
