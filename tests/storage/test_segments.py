@@ -16,7 +16,7 @@ from headrace.formats.segment import RECORD_SIZE, RunRecord, footer, header
 from headrace.storage.disk import Disk
 from headrace.storage.segments.names import segment_name, segment_number
 from headrace.storage.segments.open_files import OpenFiles
-from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment import SegmentRun
 from headrace.storage.segments.segment_set import SegmentSet
 from support.storage.memory_disk import MemoryDisk
 from support.storage.segment_samples import Nodes, nodes_of, packed, some_nodes

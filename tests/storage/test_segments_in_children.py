@@ -11,7 +11,7 @@ from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.storage.assembly import assemble
 from headrace.storage.disk import Disk
-from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.names import named_by
 from headrace.storage.segments.writing import RunToWrite
 from headrace.storage.store import Store
 from support.in_process import InProcessClient

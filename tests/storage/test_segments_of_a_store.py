@@ -12,9 +12,8 @@ from headrace.storage.assembly import assemble
 from headrace.storage.child import InlineJob
 from headrace.storage.errors import CannotRecover
 from headrace.storage.manifest import parse
-from headrace.storage.segments.names import DIRECTORY, segment_name
-from headrace.storage.segments.naming import named_by, named_in, naming_field
-from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.names import DIRECTORY, named_by, named_in, naming_field, segment_name
+from headrace.storage.segments.segment import SegmentRun
 from support.in_process import InProcessClient
 from support.storage.crash_life import ROOT, Clock, Process
 from support.storage.data_sets import Log

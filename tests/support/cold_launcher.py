@@ -14,7 +14,7 @@ from headrace.engine.engine import Engine
 from headrace.storage import offloading, store
 from headrace.storage.disk import Disk
 from headrace.storage.log import Log
-from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment import SegmentRun
 from headrace.storage.segments.segment_set import SegmentSet
 
 CACHE_BYTES = int(os.environ.get("HEADRACE_COLD_CACHE", "700"))

@@ -33,7 +33,7 @@ from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice, StreamState
 from headrace.storage.disk import Disk
-from headrace.storage.segments.looking import segments_beside
+from headrace.storage.segments.segment_set import segments_beside
 
 Version = tuple[tuple[str, int, int], ...]
 

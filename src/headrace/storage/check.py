@@ -33,10 +33,9 @@ from headrace.storage.inspection import Findings, Problem, Scratch
 from headrace.storage.manifest import SUFFIX, Manifest
 from headrace.storage.manifest_repair import rebuild
 from headrace.storage.segments.checking import SegmentFindings, check_segment
-from headrace.storage.segments.looking import segments_beside, segments_in
-from headrace.storage.segments.names import segment_name, segment_number
-from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.names import named_by, segment_name, segment_number
 from headrace.storage.segments.reading import SegmentReader
+from headrace.storage.segments.segment_set import segments_beside, segments_in
 from headrace.storage.segments.sound_runs import SoundRuns
 
 OK: Final = "ok"

@@ -30,7 +30,7 @@ from headrace.storage.loading import Loader
 from headrace.storage.log import Log
 from headrace.storage.manifest import SUFFIX, TEMPORARY, Kind, Manifest, ManifestFile, parse, segment_files
 from headrace.storage.manifest_repair import left_out
-from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.names import named_by
 from headrace.storage.segments.segment_set import BASE, SNAPSHOT
 from headrace.storage.tail import Tail
 

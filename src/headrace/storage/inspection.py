@@ -32,7 +32,7 @@ from headrace.formats.rdb_file import CHECKSUM, FIRST_CHECKSUM_VERSION, SEGMENTS
 from headrace.formats.rdb_file_reader import LoadedKey, LoadedLibrary, RdbFileReader, Skipped, leading_fields
 from headrace.formats.rdb_file_writer import encode_field, encode_referring_stream
 from headrace.storage.loading import was_understood
-from headrace.storage.segments.naming import named_in, naming_field
+from headrace.storage.segments.names import named_in, naming_field
 from headrace.storage.segments.sound_runs import SoundRuns
 from headrace.storage.tail import commands_in, groups_inside, readable, shown
 

@@ -11,7 +11,7 @@ from headrace.formats.errors import CorruptPayload
 from headrace.storage.directory import DataDirectory
 from headrace.storage.errors import BadManifest
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, parse, segment_files
-from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.names import named_by
 
 
 def left_out(directory: DataDirectory, manifest: Manifest) -> ManifestFile | None:

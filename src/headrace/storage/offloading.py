@@ -35,8 +35,7 @@ from headrace.engine.process import return_free_memory
 from headrace.storage.beside import Ticking
 from headrace.storage.log import Log
 from headrace.storage.segments.compaction import LivePart, LiveStream, Moved, copy_live
-from headrace.storage.segments.run import SegmentRun
-from headrace.storage.segments.segment import Segment
+from headrace.storage.segments.segment import Segment, SegmentRun
 from headrace.storage.segments.segment_set import SegmentSet
 from headrace.storage.segments.writing import RunToWrite
 

@@ -29,7 +29,7 @@ from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded, Loader
 from headrace.storage.log import Log
-from headrace.storage.segments.looking import segments_beside, segments_in
+from headrace.storage.segments.segment_set import segments_beside, segments_in
 from headrace.storage.tail import Tail
 
 _DATABASES: Final = "1024"  # more than anybody configures

@@ -16,7 +16,7 @@ from headrace.storage.child import Outcome
 from headrace.storage.children import Children, Task, TaskHistory
 from headrace.storage.directory import DataDirectory
 from headrace.storage.log import Log
-from headrace.storage.segments.naming import named_by
+from headrace.storage.segments.names import named_by
 from headrace.storage.segments.segment_set import SNAPSHOT
 from headrace.storage.snapshot import place_snapshot, segments_named, temporary_name, write_snapshot
 

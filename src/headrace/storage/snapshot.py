@@ -16,7 +16,7 @@ from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
 from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD, OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk
-from headrace.storage.segments.naming import naming_field
+from headrace.storage.segments.names import naming_field
 from headrace.storage.segments.segment_set import SegmentSet
 
 

@@ -19,7 +19,7 @@ from headrace.core.cold import ColdCache
 from headrace.core.errors import ColdReadError
 from headrace.storage.segments.compaction import LivePart, LiveStream, copy_live
 from headrace.storage.segments.names import DIRECTORY
-from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment import SegmentRun
 from headrace.storage.segments.segment_set import SegmentSet
 from support.storage.segment_samples import nodes_of, packed, some_nodes
 from support.storage.simulated_disk import ProcessEnded, SimulatedDisk

@@ -8,7 +8,7 @@ from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.formats.segment import RECORD_SIZE
 from headrace.formats.segment_nodes import describe_nodes
-from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment import SegmentRun
 from headrace.storage.segments.writing import RunToWrite
 
 Nodes = list[tuple[StreamID, bytes]]

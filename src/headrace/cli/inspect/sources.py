@@ -127,7 +127,7 @@ def _streams_of_segment(path: Path, number: int, db: int) -> dict[bytes, Stream]
 
 def _streams_of_rdb(content: bytes, path: Path, db: int) -> dict[bytes, Stream]:
     from headrace.storage.disk import Disk  # noqa: PLC0415 — a payload needs none of it
-    from headrace.storage.segments.looking import segments_beside  # noqa: PLC0415
+    from headrace.storage.segments.segment_set import segments_beside  # noqa: PLC0415
 
     try:
         find_runs = segments_beside(Disk(), path).find_runs

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.formats.segment import RECORD_SIZE, RunRecord
-from headrace.storage.segments.errors import UnreadableSegment
-from headrace.storage.segments.reading import SegmentReader
+from headrace.storage.segments.reading import SegmentReader, UnreadableSegment
 
 _NODES_AT_ONCE: Final = 64  # which are some 256 KB
 

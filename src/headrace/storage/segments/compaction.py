@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from headrace.core.errors import ColdReadError
 from headrace.formats.segment import RECORD_SIZE
-from headrace.storage.segments.run import SegmentRun
+from headrace.storage.segments.segment import SegmentRun
 from headrace.storage.segments.segment_set import SegmentSet
 from headrace.storage.segments.writing import RunToWrite
 

@@ -7,6 +7,7 @@ memory. What is wrong is said in one sentence with the name of the file and the 
 from pathlib import Path
 
 from headrace.core.cold import index_well_formed
+from headrace.core.errors import ColdReadError
 from headrace.core.stream_id import StreamID
 from headrace.formats.crc32c import crc32c
 from headrace.formats.errors import CorruptPayload
@@ -22,8 +23,21 @@ from headrace.formats.segment import (
 )
 from headrace.formats.segment_nodes import describe_run, first_damaged_node, read_record
 from headrace.storage.disk import Disk
-from headrace.storage.segments.errors import UnreadableSegment
 from headrace.storage.segments.open_files import OpenFiles
+
+
+class UnreadableSegment(ColdReadError):
+    """The disk refuses it, or it is not what was written: one sentence with the name of the file and the offset.
+
+    `problem` says what is wrong, `offset` where, if that is known.
+    """
+
+    def __init__(self, path: Path, offset: int | None, problem: str) -> None:
+        where = "" if offset is None else f" at offset {offset}"
+        super().__init__(f"the segment {path} cannot be read{where}: {problem}")
+        self.path = path
+        self.offset = offset
+        self.problem = problem
 
 
 class SegmentReader:

@@ -25,10 +25,9 @@ from typing import Final
 from headrace.core.cold import ColdCache, ColdRun
 from headrace.core.errors import ColdReadError
 from headrace.storage.disk import Disk
-from headrace.storage.segments.names import segment_name, segment_number
+from headrace.storage.segments.names import DIRECTORY, segment_name, segment_number
 from headrace.storage.segments.reading import SegmentReader
-from headrace.storage.segments.run import SegmentRun
-from headrace.storage.segments.segment import Segment
+from headrace.storage.segments.segment import Segment, SegmentRun
 from headrace.storage.segments.writing import RunToWrite, write_segment
 
 # Who pins segments.
@@ -36,6 +35,7 @@ BASE: Final = "base"  # that the manifest names
 SNAPSHOT: Final = "snapshot"
 CHILD: Final = "child"  # that works on the data of the moment when it began
 
+_LOOKING_CACHE: Final = 16 << 20  # bytes of history that a reader of files has read
 _LEAST_ALIVE: Final = 0.5  # of the bytes of a segment; with less it is mostly dead
 
 
@@ -238,3 +238,14 @@ class SegmentSet:
         for run in segment.runs:
             self.cache.forget(run)
         return True
+
+
+def segments_in(disk: Disk, data_directory: Path) -> SegmentSet:
+    """Take the segments of a data directory for a reader that holds no lock and changes nothing."""
+    return SegmentSet(disk, data_directory / DIRECTORY, ColdCache(_LOOKING_CACHE))
+
+
+def segments_beside(disk: Disk, path: Path) -> SegmentSet:
+    """Take the segments of a snapshot or base: beside it, or beside the directory that it is in."""
+    parent = path.absolute().parent
+    return segments_in(disk, parent if disk.exists(parent / DIRECTORY) else parent.parent)

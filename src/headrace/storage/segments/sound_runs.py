@@ -7,7 +7,7 @@ to which nothing refers is none.
 from headrace.core.cold import ColdRun
 from headrace.core.errors import ColdReadError
 from headrace.storage.segments.checking import SegmentFindings, check_segment
-from headrace.storage.segments.errors import UnreadableSegment
+from headrace.storage.segments.reading import UnreadableSegment
 from headrace.storage.segments.segment_set import SegmentSet
 
 
