@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.formats.aof import encode
-from headrace.spark.directory_files import append_files_in, load_append_files
+from headrace.spark.files import append_files_in, load_append_files
 from headrace.storage.errors import StorageError
 
 COMMANDS = b"".join(encode([b"XADD", b"s", b"%d-1" % number, b"n", b"%d" % number]) for number in range(1, 11))

@@ -7,11 +7,10 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
-from headrace.spark.connecting import Connections, Readable
+from headrace.spark.connecting import Connections, Readable, report_missing
 from headrace.spark.filters import Narrowing
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import lost_between, report_loss
-from headrace.spark.missing import report_missing
 from headrace.spark.offsets import Mark, StreamKey
 from headrace.spark.options import Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions

@@ -1,11 +1,12 @@
 """Which way to read and to write a server gets: packed nodes where it has them, XRANGE and XADD everywhere else."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from headrace.clients.urls import shown
 from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
-from headrace.spark.errors import BadOption
+from headrace.spark.errors import BadOption, MissingStream
 from headrace.spark.options import ServerOptions
 from headrace.spark.packed_transport import PackedTransport
 from headrace.spark.servers import Server
@@ -125,3 +126,19 @@ class Connections:
 def _of_task(options: ServerOptions) -> Connections:
     """Make the connections of a task. It waits for a server that is away, because the driver has reached every one."""
     return Connections(options, patient=True)
+
+
+_LOG = logging.getLogger("headrace.spark")
+
+
+def report_missing(names: Iterable[bytes], found: Iterable[bytes], where: str, *, fail: bool, then: str) -> None:
+    """Raise, or warn, where a name without a pattern stands for no stream; `then` says what becomes of it."""
+    there = set(found)
+    missing = sorted(name for name in names if not is_pattern(name) and name not in there)
+    if not missing:
+        return
+    shown = ", ".join(repr(name.decode(errors="backslashreplace")) for name in missing)
+    told = f"option 'keys': there is no stream {shown} {where}"
+    if fail:
+        raise MissingStream(f"{told}, and option 'failOnMissing' is 'true'")
+    _LOG.warning("%s; %s", told, then)

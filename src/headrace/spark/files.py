@@ -4,7 +4,8 @@
     DUMP payload     one stream, called as the file without its suffix
     data directory   its snapshot where that is all, else the append-only files, repeated in every process that reads
 
-A task holds the stream that it reads a part of in memory, packed. What has expired is not read.
+A task holds the stream that it reads a part of in memory, packed. What has expired is not read. A server that works in
+the directory may be writing its last command: one that is cut off at the end is ignored.
 """
 
 import time
@@ -27,12 +28,14 @@ from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import MAGIC
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
 from headrace.formats.stream_value import restore_stream
-from headrace.spark.directory_files import append_files_in, load_append_files
 from headrace.spark.errors import UnreadableFile
 from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
 from headrace.spark.streams import Slice, StreamState
+from headrace.storage.data_files import has_append_files, located_directory
 from headrace.storage.disk import Disk
+from headrace.storage.log import SilentLog
+from headrace.storage.reading import read_data
 from headrace.storage.segments.segment_set import segments_beside
 
 Version = tuple[tuple[str, int, int], ...]
@@ -212,3 +215,28 @@ def _explained(path: str) -> Iterator[None]:
         raise UnreadableFile(f"option 'path' is {path!r}: it cannot be read: {error.strerror}") from None
     except (CorruptPayload, HeadraceError) as error:
         raise UnreadableFile(f"option 'path' is {path!r}: it holds no streams that can be read: {error}") from None
+
+
+def append_files_in(path: Path) -> bool:
+    """Whether a directory has append-only files."""
+    return has_append_files(located_directory(path, Disk()))
+
+
+def load_append_files(path: Path, db: int) -> dict[bytes, Stream]:
+    """Load what the files say, and return the streams of a database that have not expired."""
+    steps = read_data(path, SilentLog(), Disk())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            engine = end.value[0]
+            break
+    if db >= len(engine.databases):
+        return {}
+    database = engine.databases[db]
+    now_ms = engine.clocks.unix_ms()
+    return {
+        key: value
+        for key, value in database.values.items()
+        if isinstance(value, Stream) and database.expires.get(key, now_ms) >= now_ms
+    }

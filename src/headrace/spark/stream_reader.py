@@ -35,11 +35,10 @@ from pyspark.sql.streaming.datasource import (
 
 from headrace.core.stream_id import MIN_ID
 from headrace.spark.batch_reader import estimate
-from headrace.spark.connecting import Connections
+from headrace.spark.connecting import Connections, report_missing
 from headrace.spark.errors import ServerUnreachable
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import lost_between, report_loss, report_new_life
-from headrace.spark.missing import report_missing
 from headrace.spark.offsets import Mark, StreamKey, beginning_of, from_json, to_json, with_beginning
 from headrace.spark.options import DEFAULT_ENTRIES_PER_TRIGGER, Latest, ReadOptions
 from headrace.spark.pacing import Pacing

@@ -17,15 +17,15 @@ replica behind it has. What a replica does not have yet, the master is asked for
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from headrace.core.stream_id import MAX_ID, StreamID
-from headrace.spark.entries import raw_columns
 from headrace.spark.errors import BadOption
 from headrace.spark.losses import LossWatch
-from headrace.spark.projection import Projection
+from headrace.spark.projection import Projection, RawColumns
 from headrace.spark.servers import Command, Server, explain
 from headrace.spark.streams import Slice, StreamState, entry_digest
 
@@ -194,3 +194,29 @@ def _number(id: StreamID) -> int:
 
 def _id(number: int) -> StreamID:
     return StreamID(number >> 64, number & (2**64 - 1))
+
+
+def raw_columns(entries: Sequence[tuple[bytes, list[bytes]]], projection: Projection) -> RawColumns:
+    """Take the columns that a projection asks for out of entries."""
+    ids = [entry[0].split(b"-") for entry in entries]
+    flat = [entry[1] for entry in entries]
+    values: list[pa.Array] = []
+    if projection.field_names:
+        records = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in flat]
+        values = [pa.array([record.get(name) for record in records], pa.binary()) for name in projection.field_names]
+    offsets = names = items = None
+    if projection.wants_fields:
+        ends = [0]
+        for pairs in flat:
+            ends.append(ends[-1] + len(pairs) // 2)
+        offsets = pa.array(ends, pa.int32())
+        names = pa.array(chain.from_iterable(pairs[::2] for pairs in flat), pa.binary())
+        items = pa.array(chain.from_iterable(pairs[1::2] for pairs in flat), pa.binary())
+    return RawColumns(
+        ms=pa.array([int(id[0]) for id in ids], pa.uint64()),
+        seq=pa.array([int(id[1]) for id in ids], pa.uint64()),
+        values=values,
+        offsets=offsets,
+        names=names,
+        items=items,
+    )

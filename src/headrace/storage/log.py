@@ -1,4 +1,4 @@
-"""Where storage says what happens: the server's log, or the log of a program."""
+"""Where storage writes its messages: the log of the server or of a program, or nowhere."""
 
 from typing import Protocol
 
@@ -11,3 +11,13 @@ class Log(Protocol):
 
     def warning(self, text: str) -> None:
         """Note what somebody should know."""
+
+
+class SilentLog:
+    """Drops everything."""
+
+    def notice(self, text: str) -> None:
+        """Drop what is usual."""
+
+    def warning(self, text: str) -> None:
+        """Drop what somebody should know."""
