@@ -47,7 +47,7 @@ def test_what_was_written_and_not_answered_is_recognised_when_it_is_sent_again(t
     port = free_port()
     settings = ("--port", port, "--dir", tmp_path, "--logfile", tmp_path / "log")
     client = connect(port)
-    server = start_child("headrace.demo.server", *settings, log=tmp_path / "log")
+    server = start_child("headrace.demo.children", *settings, log=tmp_path / "log")
     try:
         retry(client.ping)
         sender = Sender(port)
@@ -57,7 +57,7 @@ def test_what_was_written_and_not_answered_is_recognised_when_it_is_sent_again(t
         assert owed > 0
         end_session(server)
         told = sender.acknowledged
-        server = start_child("headrace.demo.server", *settings, log=tmp_path / "log")
+        server = start_child("headrace.demo.children", *settings, log=tmp_path / "log")
         assert retry(lambda: client.xlen(STREAM)) >= told
         everything = sender.end()
         assert client.xlen(STREAM) == everything

@@ -1,4 +1,7 @@
-"""Where a server is, as a person names it. `connecting` makes a client of it."""
+"""What a person names on the command line: a server, and its streams. `connecting` makes a client of the former.
+
+The shell completes names of streams, if the server answers at once.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -6,6 +9,9 @@ from typing import Annotated, Final
 import typer
 
 DEFAULT_URL: Final = "redis://127.0.0.1:6379"
+
+_COMPLETION_S: Final = 0.5
+_MOST_NAMES: Final = 200
 
 
 @dataclass(frozen=True)
@@ -28,3 +34,18 @@ class ServerAddress:
     ] = None
     db: Annotated[int | None, typer.Option(help="Which database.", show_default=False)] = None
     tls: Annotated[bool, typer.Option("--tls", help="Encrypt the connection.")] = False
+
+
+def stream_names(context: typer.Context, incomplete: str) -> list[str]:
+    """List the streams whose names begin with a text; none where no server answers."""
+    from headrace.cli.connecting import connected, stream_keys  # noqa: PLC0415 — only when Tab is pressed
+    from headrace.core.errors import HeadraceError  # noqa: PLC0415
+
+    given = {name: context.params.get(name) for name in ("host", "port", "user", "password", "db")}
+    address = ServerAddress(context.params.get("url") or DEFAULT_URL, tls=bool(context.params.get("tls")), **given)
+    pattern = "".join(f"[{letter}]" if letter in "*?[\\" else letter for letter in incomplete) + "*"
+    try:
+        with connected(address, patience_s=_COMPLETION_S) as client:
+            return sorted(key.decode("utf-8", "backslashreplace") for key in stream_keys(client, pattern, _MOST_NAMES))
+    except HeadraceError:
+        return []

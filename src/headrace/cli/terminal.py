@@ -1,13 +1,15 @@
-"""Where commands draw: a console for their output, and a bar on standard error for work that takes long.
+"""The terminal of a command: a console for its output, a bar on standard error for long work, questions to the person.
 
 A terminal has a width; a file or a pipe has none, and no line is broken there. Without a terminal there is no bar.
 """
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -20,6 +22,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from headrace.cli.errors import CommandFailed
 from headrace.engine.persistence import Progress
 
 _ENDLESS: Final = 10_000
@@ -68,3 +71,18 @@ def _bar(what: str, *figures: ProgressColumn) -> Bar:
     console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), *figures, TimeRemainingColumn())
     return Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def confirm(question: str, *, yes: bool, otherwise: str = "Nothing was changed.") -> None:
+    """Ask whether to go on; where nobody can answer, only --yes is an answer."""
+    if yes:
+        return
+    require_answer(question, yes=yes)
+    if not typer.confirm(question, default=False):
+        raise CommandFailed(otherwise)
+
+
+def require_answer(question: str, *, yes: bool) -> None:
+    """Refuse to begin with what will ask a question where nobody can answer it."""
+    if not yes and not sys.stdin.isatty():
+        raise CommandFailed(f"{question} Say --yes, because there is nobody to ask here.")

@@ -31,12 +31,11 @@ import headrace
 from headrace.console.api import READINGS
 from headrace.console.api.acts import run_act
 from headrace.console.api.entries import export_entries
-from headrace.console.api.product import read_product
 from headrace.console.api.questions import name_in
 from headrace.console.api.tail import follow
 from headrace.console.errors import Refused
 from headrace.console.gate import Gate
-from headrace.console.link import ServerLink, place_of
+from headrace.console.link import ServerLink, place_of, read_product
 from headrace.console.sessions import COOKIE, Session, Sessions
 from headrace.console.texts import to_json
 

@@ -3,6 +3,8 @@
     ask         one command; reads are sent once more where the connection was lost, acts never
     ask_all     many at once; an answer may be an error
 
+`read_product` says which server it is, and what of the console it can answer.
+
 What goes wrong is a `Refused`: the server is away, or wants a password, or does not permit it.
 """
 
@@ -149,3 +151,26 @@ def info_of(reply: bytes | str) -> dict[str, str]:
         if colon and not line.startswith("#"):
             found[name] = value
     return found
+
+
+async def read_product(link: ServerLink) -> dict[str, Any]:
+    """Ask a server what product it is; a user without permission for INFO gets what is known without it."""
+    await link.ask("PING")
+    product: dict[str, Any] = {"name": "", "version": "", "headrace": False, "xnack": False}
+    try:
+        info = info_of(await link.ask("INFO", "server"))
+    except Refused as refusal:
+        if refusal.code != "permission":
+            raise
+        info = {}
+    if "headrace_version" in info:
+        product |= {"name": "Headrace", "version": info["headrace_version"], "headrace": True}
+    elif info.get("server_name") == "valkey":
+        product |= {"name": "Valkey", "version": info.get("valkey_version", "")}
+    elif info:
+        product |= {"name": "Redis", "version": info.get("redis_version", "")}
+    try:
+        product["xnack"] = bool((await link.ask("COMMAND", "INFO", "XNACK"))[0])
+    except (Refused, IndexError):
+        product["xnack"] = product["headrace"]
+    return product

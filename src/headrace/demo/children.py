@@ -5,6 +5,7 @@ demo ends them in its own order. Spark starts a JVM, and the JVM starts a Python
 They all share the session, so that the demo kills a session.
 
 A child that has a pipe as its standard input reads the end of it when the demo dies, however it dies.
+`python -m headrace.demo.children --SETTING VALUE …` is `headrace serve` as such a child.
 """
 
 import contextlib
@@ -71,3 +72,10 @@ def end_with_parent(asked: Callable[[], None] = lambda: None) -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+if __name__ == "__main__":
+    from headrace.server.starting import serve
+
+    end_with_parent()
+    serve(sys.argv[1:])

@@ -114,7 +114,7 @@ class Demo:
         began = time.monotonic()
         self._plan.data.mkdir(exist_ok=True)
         settings = ("--port", self._port, "--dir", self._plan.data, "--logfile", self._plan.log("server"))
-        self._server = start_child("headrace.demo.server", *settings, log=self._plan.log("server"))
+        self._server = start_child("headrace.demo.children", *settings, log=self._plan.log("server"))
         self._children.append(self._server)
         while True:
             try:

@@ -14,9 +14,8 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from headrace.cli.errors import CommandFailed
 from headrace.cli.rows.columns import Columns
-from headrace.cli.rows.fetching import as_pairs
 from headrace.cli.rows.parquet_rows import ParquetWriter, read_parquet
-from headrace.cli.rows.row import ID_COLUMN
+from headrace.cli.rows.row import ID_COLUMN, as_pairs
 from headrace.cli.showing import plural, shown
 from headrace.commands.all import make_engine
 from headrace.core.errors import HeadraceError

@@ -6,10 +6,10 @@ from typing import Any, Final
 import redis
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.asking import confirm
 from headrace.cli.connecting import ask, connected, require_stream
 from headrace.cli.dead.letters import letters_of
 from headrace.cli.showing import lossless, number, plural, raw, shown
+from headrace.cli.terminal import confirm
 from headrace.core.stream_id import StreamID
 
 _AT_ONCE: Final = 1000  # letters of one command, so that no client of the server waits long

@@ -4,9 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.address import ServerAddress
+from headrace.cli.address import ServerAddress, stream_names
 from headrace.cli.command import AsJson, Yes, declared
-from headrace.cli.completion import stream_names
 
 DEAD_HELP: Final = """Look at dead letters, put them back, or remove them.
 

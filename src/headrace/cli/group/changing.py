@@ -6,11 +6,11 @@ from typing import Final
 import redis
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.asking import confirm
 from headrace.cli.connecting import ask, connected, require_stream
 from headrace.cli.errors import CommandFailed
 from headrace.cli.group.looking import require_group
 from headrace.cli.showing import lossless, number, plural, raw, shown
+from headrace.cli.terminal import confirm
 from headrace.cli.times import BEGINNING, END
 from headrace.core.stream_id import StreamID
 

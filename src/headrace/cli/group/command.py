@@ -4,9 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.address import ServerAddress
+from headrace.cli.address import ServerAddress, stream_names
 from headrace.cli.command import AsJson, Yes, declared
-from headrace.cli.completion import stream_names
 from headrace.cli.times import duration_ms, group_place
 
 GROUP_HELP: Final = """Look at consumer groups, and set them right.

@@ -5,9 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.address import ServerAddress
+from headrace.cli.address import ServerAddress, stream_names
 from headrace.cli.command import AsJson, declared
-from headrace.cli.completion import stream_names
 
 INSPECT_HELP: Final = """Draw a stream as it is stored: its rax, its nodes, and one listpack byte by byte.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.cli.address import ServerAddress
-from headrace.cli.asking import confirm, require_answer
 from headrace.cli.command import ENDED, INTERRUPTED
 from headrace.cli.errors import CommandFailed
 from headrace.cli.interrupts import Terminated, terminable, undivided
@@ -18,6 +17,7 @@ from headrace.cli.migrate.progress import comparing_progress, say
 from headrace.cli.migrate.switching import Switch
 from headrace.cli.migrate.undoing import Changes
 from headrace.cli.showing import duration, plural
+from headrace.cli.terminal import confirm, require_answer
 
 DIFFERENT: Final = 3
 INCOMPLETE: Final = 4

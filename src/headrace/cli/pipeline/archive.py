@@ -1,18 +1,22 @@
 """`headrace pipeline archive`: streams to Parquet."""
 
+import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from headrace.cli.command import declared
 from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, DryRun, JobOptions, StreamNames
-from headrace.cli.showing import entries
+from headrace.cli.showing import entries, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.pipelines.archive import Archived
     from headrace.pipelines.running import Watch
+
+_MOST_LINES: Final = 20  # of a plan
 
 ARCHIVE_HELP: Final = """Streams to Parquet, by key and date, every entry once.
 
@@ -59,9 +63,7 @@ def archive(
 ) -> None:
     """Archive streams."""
     if dry_run:
-        from headrace.cli.pipeline.planned import show_plan  # noqa: PLC0415 — only when it runs
-
-        show_plan(keys, path, job, checkpoint=checkpoint, trims=trim or trim_pending)
+        _show_plan(keys, path, job, checkpoint=checkpoint, trims=trim or trim_pending)
         return
     from headrace.cli.pipeline.running import run_job  # noqa: PLC0415 — only when it runs
 
@@ -93,3 +95,23 @@ def archive(
         return f"Archived {entries(result.entries)} in {path}{trimmed}{missing}."
 
     run_job(work, told, doing=f"archiving {keys}", options=job)
+
+
+def _show_plan(keys: str, path: str, job: JobOptions, *, checkpoint: str | None, trims: bool) -> None:
+    """Print what a run would archive, the streams with most entries first."""
+    from headrace.pipelines.archive_plan import plan_archive  # noqa: PLC0415 — only when it runs
+
+    plan = plan_archive(keys, path, url=job.url, checkpoint=checkpoint)
+    if job.as_json:
+        typer.echo(json.dumps(asdict(plan), indent=2))
+        return
+    total = entries(sum(plan.entries.values()))
+    where = f"{path}, which is new" if plan.new else path
+    then = ", and then trim the streams" if trims else ""
+    typer.echo(f"Would archive {total} of {plural(len(plan.entries), 'stream')} in {where}{then}.")
+    most = sorted(plan.entries.items(), key=lambda item: (-item[1], item[0]))
+    for name, count in most[:_MOST_LINES]:
+        made_anew = " (deleted and made anew since the last run)" if name in plan.renewed else ""
+        typer.echo(f"  {name}: {entries(count)}{made_anew}")
+    if len(most) > _MOST_LINES:
+        typer.echo(f"  and {plural(len(most) - _MOST_LINES, 'stream')} more")

@@ -4,9 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.address import ServerAddress
+from headrace.cli.address import ServerAddress, stream_names
 from headrace.cli.command import AsJson, declared
-from headrace.cli.completion import stream_names
 
 POLICY_HELP: Final = """Set and show the rules that a server keeps for streams and groups.
 

@@ -4,9 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.address import ServerAddress
+from headrace.cli.address import ServerAddress, stream_names
 from headrace.cli.command import declared
-from headrace.cli.completion import stream_names
 from headrace.cli.times import place
 
 TAIL_HELP: Final = """Print the last entries of streams, and then every new one as it comes.

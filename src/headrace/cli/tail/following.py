@@ -11,8 +11,7 @@ import redis
 
 from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import ask, connected
-from headrace.cli.rows.fetching import as_pairs, fetch
-from headrace.cli.rows.row import Pairs
+from headrace.cli.rows.row import Pairs, as_pairs, fetch
 from headrace.cli.showing import raw
 from headrace.cli.tail.choosing import ChosenStreams
 from headrace.cli.tail.filters import Condition, conditions

@@ -4,9 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli.address import ServerAddress
+from headrace.cli.address import ServerAddress, stream_names
 from headrace.cli.command import AsJson, declared
-from headrace.cli.completion import stream_names
 from headrace.cli.times import place, range_end
 
 LOAD_HELP: Final = """Add the rows of a file to a stream: JSON lines, CSV or Parquet, by the end of its name.

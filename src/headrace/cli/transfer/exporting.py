@@ -14,11 +14,10 @@ from headrace.cli.address import ServerAddress
 from headrace.cli.connecting import connected, require_stream
 from headrace.cli.rows.columns import Columns
 from headrace.cli.rows.csv_rows import csv_line
-from headrace.cli.rows.fetching import fetch
 from headrace.cli.rows.formats import CSV, JSON, STANDARD, chosen_format, writing
 from headrace.cli.rows.json_lines import json_line
 from headrace.cli.rows.parquet_rows import ParquetWriter, arrow
-from headrace.cli.rows.row import ID_COLUMN, Pairs
+from headrace.cli.rows.row import ID_COLUMN, Pairs, fetch
 from headrace.cli.showing import plural, raw, shown
 from headrace.cli.terminal import counted
 from headrace.cli.times import BEGINNING, END

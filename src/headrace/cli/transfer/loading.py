@@ -22,11 +22,10 @@ from headrace.cli.connecting import ask, connected, require_stream
 from headrace.cli.errors import CommandFailed
 from headrace.cli.interrupts import undivided
 from headrace.cli.rows.csv_rows import read_csv
-from headrace.cli.rows.fetching import as_pairs
 from headrace.cli.rows.formats import CSV, JSON, PARQUET, STANDARD, chosen_format, reading
 from headrace.cli.rows.json_lines import read_json_lines
 from headrace.cli.rows.parquet_rows import read_parquet, row_count
-from headrace.cli.rows.row import Row
+from headrace.cli.rows.row import Row, as_pairs
 from headrace.cli.showing import plural, raw, shown
 from headrace.cli.terminal import counted
 from headrace.core.stream_id import StreamID

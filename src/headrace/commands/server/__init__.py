@@ -8,12 +8,9 @@ from headrace.commands.server import (
     debug,
     info,
     latency,
-    lolwut,
-    modules,
     monitoring,
     persistence,
     replication,
-    slowlog,
 )
 
 __all__ = [
@@ -24,10 +21,7 @@ __all__ = [
     "debug",
     "info",
     "latency",
-    "lolwut",
-    "modules",
     "monitoring",
     "persistence",
     "replication",
-    "slowlog",
 ]

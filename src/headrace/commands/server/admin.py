@@ -1,7 +1,11 @@
-"""Commands about the server as a whole: its clock, its end, and the cluster that it is no part of."""
+"""Commands about the server as a whole: its clock, its end, a picture; no cluster and no modules."""
+
+import math
+from typing import Final
 
 from headrace.commands.declaration.help import reply_help
 from headrace.commands.declaration.table import command, container
+from headrace.engine import REDIS_VERSION
 from headrace.engine.blocking.waiting import END
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
@@ -10,6 +14,9 @@ from headrace.engine.errors import BUSY, SHUTDOWN_FAILED, SYNTAX, CommandError
 _QUIET = Flag.LOADING | Flag.STALE
 _ADMIN = Flag.ADMIN | Flag.NO_SCRIPT | Flag.STALE
 _INT64_MAX = 2**63 - 1
+_COLUMNS: Final = 66
+_ROWS: Final = 7
+_SHADES: Final = "   .-~=≈"
 _NO_CLUSTER = b"ERR This instance has cluster support disabled"
 
 
@@ -103,3 +110,42 @@ for _name in ("readonly", "readwrite"):
 def cluster_help(call: Call) -> None:
     """Reply what CLUSTER can do."""
     reply_help(call)
+
+
+# --- modules, of which there are none ---------------------------------------------------------------------------------
+
+container("module", since="4.0.0", group="server", summary="Look at modules, of which there are none.")
+
+
+@command("module|list", arity=2, flags=Flag.ADMIN | Flag.NO_SCRIPT, since="4.0.0", group="server")
+def module_list(call: Call) -> None:
+    """Reply the modules that are loaded: none."""
+    call.reply.array(0)
+
+
+@command("module|help", arity=2, flags=Flag.LOADING | Flag.STALE, since="5.0.0", group="server")
+def module_help(call: Call) -> None:
+    """Reply what MODULE can do."""
+    reply_help(call)
+
+
+# --- a picture -------------------------------------------------------------------------------------------------------
+
+
+def _water() -> str:
+    """Draw a stream: two waves that run into each other, faster and darker towards its bed."""
+    return "\n".join(
+        "".join(
+            _SHADES[round((math.sin(x / (9 - y)) + math.sin((x + 5 * y) / 4) + 2) / 4 * (len(_SHADES) - 1))]
+            for x in range(_COLUMNS)
+        ).rstrip()
+        for y in range(_ROWS)
+    )
+
+
+@command("lolwut [VERSION version]", arity=-1, flags=Flag.READ | Flag.FAST, since="5.0.0", group="server")
+def lolwut(call: Call) -> None:
+    """Reply a picture and the version, of Redis as clients know it; there is one picture for all versions."""
+    if call.argc > 2 and call.argv[1].lower() == b"version":
+        call.integer(2)
+    call.reply.verbatim(_water().encode() + b"\n\nRedis ver. %s\n" % REDIS_VERSION, b"txt")

@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from headrace.console.api.catalogue import stream_names
+from headrace.console.api.catalogue import find_side_keys, stream_names
 from headrace.console.api.entries import id_in, shown_entry
 from headrace.console.api.questions import name_in, number_in
-from headrace.console.api.side_keys import find_side_keys
 from headrace.console.errors import Refused
 from headrace.console.link import pairs
 from headrace.console.sessions import Session

@@ -17,9 +17,12 @@ from headrace.console.errors import Refused
 from headrace.console.link import pairs
 from headrace.console.sessions import Session
 from headrace.console.texts import text_of
+from headrace.engine.side_keys import side_key
 
 _MOST_STREAMS: Final = 20_000
 _MOST_STEPS: Final = 5_000  # of SCAN
+_MOST_SIDE_KEYS: Final = 500
+_MOST_SIDE_STEPS: Final = 1_000  # of SCAN
 _NAMES_S: Final = 3.0
 _FIGURES_S: Final = 3.0
 _MOST_ROWS: Final = 200
@@ -225,3 +228,17 @@ async def worst_streams(session: Session, most: int) -> dict[str, Any]:
         "dead": sorted((each for each in dead if each["length"]), key=lambda each: -each["length"])[:most],
         "growing": [{"stream": name, "rate": rate} for name, rate in growing if rate > 0],
     }
+
+
+async def find_side_keys(session: Session, kind: bytes) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """Return streams with a key like `headrace:{stream}:scheduled`, each with that key; and whether there are more."""
+    begin, end = side_key(b"*", kind).split(b"*")
+    found: set[bytes] = set()
+    cursor: bytes | int = 0
+    for _ in range(_MOST_SIDE_STEPS):
+        cursor, keys = await session.link.ask("SCAN", cursor, "MATCH", side_key(b"*", kind), "COUNT", 2000)
+        found.update(keys)
+        if int(cursor) == 0 or len(found) > _MOST_SIDE_KEYS:
+            break
+    sides = sorted(found)[:_MOST_SIDE_KEYS]
+    return [(side[len(begin) : -len(end)], side) for side in sides], int(cursor) != 0 or len(found) > _MOST_SIDE_KEYS

@@ -9,7 +9,7 @@ Both are ordinary data, which anybody may have written: what cannot be read is l
 import json
 from typing import Any, Final
 
-from headrace.console.api.side_keys import find_side_keys
+from headrace.console.api.catalogue import find_side_keys
 from headrace.console.link import pairs
 from headrace.console.sessions import Session
 
