@@ -1,4 +1,4 @@
-"""A database of each kind: in this process in memory and on disk, on a Headrace server, and on a redis-server."""
+"""A database of each kind: in this process in memory and on disk, on a Headrace, a redis-server and a Valkey."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +8,8 @@ import redis
 
 import headrace
 
-KINDS = ("in memory", "on disk", "a server", "redis-server")
+SERVERS = {"a server": "headrace_server", "redis-server": "redis_server", "Valkey": "valkey_server"}  # their fixtures
+KINDS = ("in memory", "on disk", *SERVERS)
 
 
 @pytest.fixture(params=KINDS)
@@ -23,7 +24,7 @@ def reopen(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callabl
         return lambda: headrace.open(None)
     if kind == "on disk":
         return lambda: headrace.open(tmp_path / "data")
-    server: redis.Redis = request.getfixturevalue("headrace_server" if kind == "a server" else "redis_server")
+    server: redis.Redis = request.getfixturevalue(SERVERS[kind])
     port = server.connection_pool.connection_kwargs["port"]
     return lambda: headrace.connect(f"redis://127.0.0.1:{port}")
 
@@ -37,4 +38,4 @@ def db(reopen: Callable[[], headrace.Database]) -> Iterator[headrace.Database]:
 @pytest.fixture
 def keeps_rules(kind: str) -> bool:
     """Whether it is a Headrace, and not only something that speaks its protocol."""
-    return kind != "redis-server"
+    return kind not in ("redis-server", "Valkey")
