@@ -78,6 +78,33 @@ def test_a_message_is_touched_by_its_own_consumer_alone(db: Database, keeps_rule
         assert [message["n"] for message in other] == ["0"]
 
 
+def test_a_touch_takes_nothing_from_whoever_claims_at_the_same_moment(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = db.stream("s")
+    group = stream.group("g")
+    ids = [stream.add(n=n) for n in range(4)]
+    slow, thief = group.consumer("slow"), group.consumer("thief")
+    slow.read(4)
+    for idle, some in ((3_600_003, ids[:2]), (7_200_009, ids[2:])):
+        db.execute("XCLAIM", "s", "g", "slow", 0, *some, "IDLE", idle, "JUSTID")
+    forward = slow._runner.call
+
+    def call(*argv: bytes) -> object:
+        """Let the thief have the second message, and this consumer touch the third, before the first XCLAIM runs."""
+        if argv[0] == b"XCLAIM":
+            monkeypatch.undo()
+            forward(b"XCLAIM", b"s", b"g", b"thief", b"0", bytes(ids[1]), b"JUSTID")
+            assert slow.touch(ids[2]) == [ids[2]]
+        return forward(*argv)
+
+    monkeypatch.setattr(slow._runner, "call", call)
+    assert slow.touch(*ids) == [ids[0], ids[2], ids[3]]
+    assert [each.consumer for each in group.pending()] == ["slow", "thief", "slow", "slow"]
+    assert not group.pending(idle=1800)
+    assert thief.touch(*ids) == [ids[1]]
+
+
 def test_a_heartbeat_keeps_messages_for_the_loop_that_handles_them(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -377,14 +377,28 @@ class Consumer:
         return await afollow(self._runner, self._touch(messages))
 
     def _touch(self, messages: Iterable[Message | Position]) -> Plan[list[StreamID]]:
-        """Claim what this consumer has: JUSTID counts no delivery. XCLAIM alone would take from others, too."""
+        """Claim what this consumer has: JUSTID counts no delivery.
+
+        XCLAIM takes from others, too. Whoever got a message after XPENDING has held it for a shorter time than this
+        consumer had by then, so that XCLAIM with just this time as its least one leaves it to them.
+        """
         asked = {each.id if isinstance(each, Message) else first_id(each) for each in messages}
-        pending = yield from list_pending(self._key, self._group, self.name, 0)
-        own = [bytes(each.id) for each in pending if each.id in asked]
-        if not own:
-            return []
-        reply = yield [b"XCLAIM", self._key, self._group, self._consumer, b"0", *own, b"JUSTID"]
-        return [StreamID.parse(id) for id in reply]
+        by_idle: dict[timedelta, list[StreamID]] = {}
+        for each in (yield from list_pending(self._key, self._group, self.name, 0)):
+            if each.id in asked:
+                by_idle.setdefault(each.idle, []).append(each.id)
+        touched = set(by_idle.pop(timedelta(0), []))  # they were given to this consumer in this millisecond
+        left: set[StreamID] = set()
+        for idle, ids in by_idle.items():
+            least = b"%d" % (idle // timedelta(milliseconds=1))
+            claim = [b"XCLAIM", self._key, self._group, self._consumer, least, *map(bytes, ids), b"JUSTID"]
+            claimed = {StreamID.parse(id) for id in (yield claim)}
+            touched |= claimed
+            left |= {*ids} - claimed
+        if left:  # to somebody else, or another thread of this consumer touched them at the same moment
+            pending = yield from list_pending(self._key, self._group, self.name, 0)
+            touched |= {each.id for each in pending if each.id in left}
+        return sorted(touched)
 
     def nack(self, message: Message, delay: float | timedelta | None = None) -> None:
         """Say that a message could not be handled, as `message.nack` does."""
