@@ -397,7 +397,7 @@ def test_the_table_knows_them() -> None:
     engine = make_engine(Config())
     assert set(engine.commands.table[b"headrace"].subcommands) == {
         *(b"splits", b"nodes", b"stage", b"commit", b"abort", b"forget", b"link", b"help", b"policy", b"memory"),
-        *(b"idmplimits", b"idmpforget", b"idmprecord", b"idmprepeat", b"release", b"seen"),
+        *(b"identity", b"idmplimits", b"idmpforget", b"idmprecord", b"idmprepeat", b"release", b"seen"),
         *(b"schedule", b"scheduled", b"unschedule", b"redrive", b"redriving"),
     }
     client = InProcess()

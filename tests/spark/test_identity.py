@@ -76,6 +76,84 @@ def test_a_stream_made_anew_is_read_in_batches(server: redis.Redis, limit: int) 
     assert found == expected
 
 
+@pytest.mark.parametrize("running", ["on", "started again", "available now"])
+def test_headrace_tells_a_stream_made_anew_of_the_same_entries(headrace_server: redis.Redis, running: str) -> None:
+    add(headrace_server, "1-0", "2-0")
+    query = Query(headrace_server)
+    for more in ([], ["3-0"], ["3-0", "4-0"]):
+        headrace_server.delete("s")
+        expected = add(headrace_server, "1-0", "2-0", *more)
+        if running != "on":
+            query.begin()
+        if running == "available now":
+            query.reader.prepareForTriggerAvailableNow()
+        assert query.batch() == expected
+        assert query.batch() == []
+
+
+def test_headrace_tells_a_stream_made_anew_that_was_trimmed_as_the_old_one(headrace_server: redis.Redis) -> None:
+    put(headrace_server, *range(1, 6))
+    query = Query(headrace_server, failOnDataLoss="false")
+    query.batch()
+    renew(headrace_server, *range(1, 21))
+    headrace_server.xtrim("s", minid="3-0", approximate=False)
+    headrace_server.xdel("s", "5-0", "7-0")
+    query.begin()
+    assert query.batch() == [("s", f"{n}-0") for n in range(3, 21) if n not in {5, 7}]
+    assert query.checkpoint[-1]["0"]["s"]["life"] == 1
+
+
+def test_a_batch_of_available_now_reads_nothing_of_a_stream_that_was_made_anew_of_the_same_entries(
+    headrace_server: redis.Redis,
+) -> None:
+    add(headrace_server, "1-0")
+    query = Query(headrace_server, failOnDataLoss="false")
+    query.reader.prepareForTriggerAvailableNow()
+    headrace_server.delete("s")
+    expected = add(headrace_server, "1-0")
+    assert query.batch() == [], "it is left to the next query"
+    query.begin()
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.batch() == expected
+
+
+def test_a_stream_that_was_renamed_away_is_no_stream_of_its_next_key(headrace_server: redis.Redis) -> None:
+    add(headrace_server, "1-0", "2-0"), add(headrace_server, "1-0", "2-0", key="t")
+    query = Query(headrace_server)
+    query.batch()
+    headrace_server.rename("t", "s")
+    assert query.batch() == [("s", "1-0"), ("s", "2-0")]
+
+
+def test_a_user_who_may_only_read_has_digests_alone(headrace_server: redis.Redis) -> None:
+    headrace_server.acl_setuser("reader", enabled=True, passwords=["+secret"], commands=["+@read", "+info"], keys=["*"])
+    put(headrace_server, *range(1, 6))
+    query = Query(headrace_server)
+    query.options["url"] = query.options["url"].replace("//", "//reader:secret@")
+    query.begin()
+    assert len(query.batch()) == 5
+    assert "identity" not in query.checkpoint[-1]["0"]["s"]
+    expected = renew(headrace_server, *range(1, 8))
+    assert query.batch() == expected
+    query.options["url"] = query.options["url"].replace("reader:secret@", "")
+    query.begin()
+    put(headrace_server, 8, life=2)
+    assert len(query.batch()) == 1
+    assert "identity" in query.checkpoint[-1]["0"]["s"]
+
+
+def test_an_identity_that_the_server_does_not_tell_any_more_is_kept(headrace_server: redis.Redis) -> None:
+    put(headrace_server, 1)
+    query = Query(headrace_server)
+    query.batch()
+    told = query.checkpoint[-1]["0"]["s"]["identity"]
+    query.options["transport"] = "xrange"
+    query.begin()
+    put(headrace_server, 2)
+    query.batch()
+    assert query.checkpoint[-1]["0"]["s"]["identity"] == told
+
+
 def test_a_stream_that_was_trimmed_and_is_made_anew(server: redis.Redis) -> None:
     put(server, *range(1, 21))
     query = Query(server)

@@ -75,6 +75,7 @@ def test_a_stream_is_the_same_whether_it_is_referred_to_or_written_out(seed: int
     segments = new_segments(disk)
     stream = some_stream(random, random.randint(1, 80))
     twin = stream.copy()
+    stream.identity = twin.identity = b"5b0c"
     for _ in range(random.randint(1, 4)):
         offload(segments, stream, random.choice((1, 200, 600)))
         if random.random() < 0.5:  # parts of runs, and hot nodes between them
@@ -96,6 +97,7 @@ def test_a_stream_is_the_same_whether_it_is_referred_to_or_written_out(seed: int
     assert file_of(again, refer=True) == content
     assert (len(again), again.first_id, again.last_id) == (len(twin), twin.first_id, twin.last_id)
     assert dump_stream(again) == dump_stream(twin)
+    assert again.identity == b"5b0c"
     assert again.group_list()[0].pending_count == twin.group_list()[0].pending_count
 
 

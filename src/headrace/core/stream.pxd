@@ -47,6 +47,7 @@ cdef class Stream:
     cdef list listed_groups             # in the order of their names; None: to be listed
     cdef References referring           # None: nobody has asked
     cdef public object producers
+    cdef public bytes identity          # what tells it from all other streams; None: nobody has asked
     cdef public int64_t accessed_s      # the second in which its key was last looked at; the engine's note
 
     cdef ID resolve_id(self, object request, uint64_t now_ms) except *

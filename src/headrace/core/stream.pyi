@@ -20,6 +20,7 @@ class Fate(IntEnum):
 @final
 class Stream:
     producers: Producers
+    identity: bytes | None
     accessed_s: int
     def __new__(cls, limits: NodeLimits | None = None) -> Stream: ...
     def __len__(self) -> int: ...

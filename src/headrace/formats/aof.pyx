@@ -75,7 +75,9 @@ class Ending(Enum):
     BROKEN = "broken"
 
 
-cdef frozenset HIDDEN = frozenset((b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"RELEASE", b"SEEN"))
+cdef frozenset HIDDEN = frozenset(
+    (b"IDENTITY", b"IDMPLIMITS", b"IDMPFORGET", b"IDMPRECORD", b"IDMPREPEAT", b"RELEASE", b"SEEN")
+)
 
 NO_HISTORY = b"0" * NAME_SIZE
 

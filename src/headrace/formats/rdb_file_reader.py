@@ -33,12 +33,13 @@ from headrace.formats.rdb_file import (
     CHECKSUM,
     FIRST_CHECKSUM_VERSION,
     HEADER_SIZE,
+    OWN_FIELD,
     Opcode,
     check_sum,
     read_version,
 )
 from headrace.formats.rdb_primitives import RdbReader
-from headrace.formats.stream_remainder import REMAINDER_FIELD, restore_remainder
+from headrace.formats.stream_remainder import COPIED, IDENTITY_FIELD, REMAINDER_FIELD, restore_remainder
 from headrace.formats.stream_value import (
     REFERRING_STREAM,
     STREAM_TYPES,
@@ -135,7 +136,7 @@ class RdbFileReader:
         self.has_checksum = False  # which was compared
         self.key_offset = 0
         """Where the last key stands, from its type on."""
-        self._remainder: bytes | None = None  # of the stream that comes next
+        self._beside: dict[bytes, bytes] = {}  # fields of the stream that comes next
         self._reader = RdbReader(source, start)
         self._limits = limits
         self._find_runs = find_runs
@@ -204,8 +205,8 @@ class RdbFileReader:
         reader = self._reader
         if code == Opcode.AUX:
             field, value = reader.strings(2)
-            if field == REMAINDER_FIELD:
-                self._remainder = value
+            if field in (REMAINDER_FIELD, IDENTITY_FIELD):
+                self._beside[field] = value
             else:
                 self.aux[field] = value
         elif code == Opcode.SELECT:
@@ -232,12 +233,13 @@ class RdbFileReader:
             if code in TIMED_HASH_TYPES:
                 return self._report_times(read_timed_hash(reader, code, self._now_ms), start, key)
             if code == REFERRING_STREAM:
-                return (self._read_referring_stream(start),)
+                stream = self._read_referring_stream(start)
+                self._add_fields(stream)
+                return (stream,)
             if step_bytes and code in _IN_STEPS:
                 return self._read_stream(code, start, key, step_bytes)
             value = read_value(reader, code, self._limits)
-            if self._remainder is not None:
-                self._add_remainder(value)
+            self._add_fields(value)
             return (value,)
         except EmptyValue:
             return (Skipped("empty value", self._db, key, start, "a key that holds nothing is no key"),)
@@ -252,8 +254,7 @@ class RdbFileReader:
         try:
             for _ in read_stream_in_steps(self._reader, code, stream, step_bytes):
                 yield _Unfinished(stream)
-            if self._remainder is not None:
-                self._add_remainder(stream)
+            self._add_fields(stream)
         except CorruptPayload as error:
             raise self._located(error, start, key) from None
         yield stream
@@ -263,11 +264,16 @@ class RdbFileReader:
             raise CorruptPayload(f"offset {start}: found a stream that refers to segments, which are not here")
         return read_referring_stream(self._reader, self._limits, self._find_runs)
 
-    def _add_remainder(self, value: Value) -> None:
-        remainder, self._remainder = self._remainder, None
-        if not isinstance(value, Stream) or remainder is None:
-            raise CorruptPayload(f"the field {REMAINDER_FIELD.decode()} stands before a value that is no stream")
-        restore_remainder(value, remainder)
+    def _add_fields(self, value: Value) -> None:
+        """Give a stream what stands before its key."""
+        beside, self._beside = self._beside, {}
+        if isinstance(value, Stream):
+            if REMAINDER_FIELD in beside:
+                restore_remainder(value, beside[REMAINDER_FIELD])
+            value.identity = beside.get(IDENTITY_FIELD, None if OWN_FIELD in self.aux else COPIED)
+        elif beside:
+            field = next(iter(beside)).decode()
+            raise CorruptPayload(f"the field {field} stands before a value that is no stream")
 
     def _refuse(self, code: int, start: int) -> NoReturn:
         raise CorruptPayload(f"offset {start}: found {_NO_END[code]}; it cannot be read here, nor what follows it")

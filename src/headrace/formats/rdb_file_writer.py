@@ -21,7 +21,7 @@ from headrace.formats.key_writer import write_keys
 from headrace.formats.rdb_file import CHECKSUM, MAGIC, Opcode
 from headrace.formats.rdb_primitives import RdbWriter
 from headrace.formats.stream_nodes import has_cold_nodes
-from headrace.formats.stream_remainder import REMAINDER_FIELD, remainder_of
+from headrace.formats.stream_remainder import IDENTITY_FIELD, REMAINDER_FIELD, remainder_of
 from headrace.formats.stream_value import REFERRING_STREAM, Form, write_referring_stream
 from headrace.formats.values import Value, type_byte, write_value
 
@@ -100,9 +100,12 @@ class RdbFileWriter:
     def key(self, key: bytes, value: Value, expires_ms: int | None = None, idle_s: int | None = None) -> None:
         """Write a key; the value must not change meanwhile, not even by what `write` does."""
         out = self._out
-        remainder = remainder_of(value, self._form) if isinstance(value, Stream) else None
-        if remainder is not None:
-            self._field(REMAINDER_FIELD, remainder)
+        if isinstance(value, Stream):
+            remainder = remainder_of(value, self._form)
+            if remainder is not None:
+                self._field(REMAINDER_FIELD, remainder)
+            if value.identity is not None:
+                self._field(IDENTITY_FIELD, value.identity)
         if expires_ms is not None:
             out.byte(Opcode.EXPIRES_MS)
             out.milliseconds(expires_ms)

@@ -1,6 +1,7 @@
 """What a stream has and an older form of it cannot hold, so that a file for an older server loses nothing for us.
 
     FA "headrace-stream" remainder      before the key of the stream, in an RDB file; every server skips such a field
+    FA "headrace-identity" identity     the same way, of a stream whose identity somebody has asked for, or a copy
     FC … 19 key stream                  the stream, in the form that the server reads
 
     remainder   groups       count, then of each: name,
@@ -31,6 +32,11 @@ from headrace.formats.stream_value import (
 )
 
 REMAINDER_FIELD: Final = b"headrace-stream"
+IDENTITY_FIELD: Final = b"headrace-identity"
+
+# The identity of a stream that came as a copy, until somebody asks for it: what it is a copy of may have been under its
+# key before, so that it may go on where that was.
+COPIED: Final = b""
 
 
 def remainder_of(stream: Stream, form: Form) -> bytes | None:

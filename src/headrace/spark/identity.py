@@ -1,16 +1,19 @@
 """Whether a stream is still the one that was read, or was deleted and made anew under its key.
 
-No server tells that. But the last ID and the count of entries ever added only grow in the life of a stream, and entries
-never change. A mark therefore keeps what was seen when it was made. A stream that contradicts its mark is another one:
+Headrace tells that: a stream has an identity. Other servers do not. But the last ID and the count of entries ever added
+only grow in the life of a stream, and entries never change. A mark therefore keeps what was seen when it was made. A
+stream that contradicts its mark is another one:
 
+    identity                         is another one than it was, where both are known, and not one of a copy
     last ID, entries ever added      are smaller than they were
     nothing up to the mark is left   and fewer entries were removed than had been added up to there
     something up to the mark is left
       the first entry                has a smaller ID than the first one had, or the same and other fields
       the entry at the mark          has other fields, or is not there although nothing was removed since
 
-The other way around, a stream that contradicts nothing may still be another one: the same entries again, or so much
-removed from it that the old stream could look like that. docs/spark.md says what that means.
+The other way around, a stream without an identity that contradicts nothing may still be another one: the same entries
+again, or so much removed from it that the old stream could look like that. A stream with the same identity that
+contradicts its mark was set back to an older state. docs/spark.md says what that means.
 """
 
 from collections.abc import Sequence
@@ -18,7 +21,7 @@ from typing import Protocol
 
 from headrace.core.stream_id import StreamID
 from headrace.spark.offsets import Mark
-from headrace.spark.streams import StreamState
+from headrace.spark.streams import StreamState, are_others
 
 
 class EntryLookup(Protocol):
@@ -44,7 +47,7 @@ def same_streams(lookup: EntryLookup, asked: Sequence[tuple[bytes, Mark, StreamS
 
 def is_same(mark: Mark, state: StreamState, found: str | None) -> bool:
     """Whether a stream can be the one of a mark; `found` is the digest of the entry that is now at the mark."""
-    if mark.gone:
+    if mark.gone or are_others(mark.identity, state.identity):
         return False
     if not mark.seen:
         return True

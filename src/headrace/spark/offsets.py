@@ -10,6 +10,7 @@ A stream that was deleted and made anew may begin with smaller IDs: `"life": n` 
 lies between two marks of one life is a range of IDs; from one life to the next it is everything up to the new mark.
 By what else a mark has, `identity` tells whether a stream is still the one that was read:
 
+    "identity": "5b0c…"                             what the server tells the stream from others by, where it does
     "total": 20, "removed": 3                       entries ever added and removed, when the mark was made
     "entries": {"1-0": "9f3a…", "5-1": "07bc…"}     digests of the first entry and the one at the mark; null: none
     "gone": true                                    the key was not there any more: whatever comes is another stream
@@ -48,6 +49,7 @@ class Mark:
     total: int | None = None
     removed: int = 0
     entries: Mapping[StreamID, str | None] | None = None  # None: nothing is known, as in offsets of earlier versions
+    identity: str | None = None  # None: the server did not tell, or nobody had asked, as in those
 
     @classmethod
     def before(cls, state: StreamState, life: int = 0, lost: int = 0) -> "Mark":
@@ -77,7 +79,8 @@ class Mark:
             entries[state.first_id] = state.digests[state.first_id]
         if at:
             entries[self.id] = at[0]
-        return replace(self, total=state.added, removed=state.removed, entries=entries)
+        known = state.identity or self.identity
+        return replace(self, total=state.added, removed=state.removed, entries=entries, identity=known)
 
 
 def to_json(marks: dict[StreamKey, Mark]) -> dict[str, Any]:
@@ -107,6 +110,8 @@ def _entry(mark: Mark) -> dict[str, Any]:
     if mark.entries is not None:
         entry |= {"total": mark.total, "removed": mark.removed}
         entry["entries"] = {bytes(id).decode(): digest for id, digest in sorted(mark.entries.items())}
+    if mark.identity is not None:
+        entry["identity"] = mark.identity
     return entry
 
 
@@ -121,6 +126,7 @@ def _mark(entry: dict[str, Any]) -> Mark:
         total=entry.get("total"),
         removed=entry.get("removed", 0),
         entries=None if entries is None else {StreamID.parse(id): digest for id, digest in entries.items()},
+        identity=entry.get("identity"),
     )
 
 

@@ -1,21 +1,24 @@
 """How entries travel from Headrace: as the nodes that they are kept in, decoded by the task.
 
+describe   HEADRACE IDENTITY beside XINFO STREAM, where the user may: whether a stream is still the same
 split      HEADRACE SPLITS: at the borders of nodes, counted, no entry is read
 advance    the same; where less than a node is wanted, entries are read and counted
 read       HEADRACE NODES, from ID to ID: little at a time, so that other clients are served in between
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from headrace.core.stream_id import MIN_ID, StreamID
 from headrace.spark.arrow_columns import EntryDecoder
+from headrace.spark.errors import AccessRefused
 from headrace.spark.losses import LossWatch
 from headrace.spark.projection import Projection
-from headrace.spark.streams import Slice
+from headrace.spark.servers import Server
+from headrace.spark.streams import Slice, StreamState
 from headrace.spark.transport import XRangeTransport
 
 _ASKED_BYTES: Final = 1 << 16  # other clients wait for so much, some 0.1 ms
@@ -27,6 +30,29 @@ _COUNTER: Final = EntryDecoder(pa.schema([pa.field("ms", pa.int64())]), {"ms": "
 
 class PackedTransport(XRangeTransport):
     """The commands that only Headrace has."""
+
+    def __init__(self, server: Server, replica: Server | None = None) -> None:
+        super().__init__(server, replica)
+        self._may_identify = True
+
+    def describe(self, keys: Sequence[bytes]) -> list[StreamState | None]:
+        """Ask for the identity of each stream before and after its state, so that the state is of that stream."""
+        try:
+            while self._may_identify:
+                before, told, after = self._ask_identified(keys)
+                if before == after:
+                    found = [self._state(key, reply) for key, reply in zip(keys, told, strict=True)]
+                    return [state and replace(state, identity=own) for state, own in zip(found, before, strict=True)]
+        except AccessRefused:  # to a user who may only read; others refuse it as a reply: a replica, an older Headrace
+            self._may_identify = False
+        return super().describe(keys)
+
+    def _ask_identified(self, keys: Sequence[bytes]) -> tuple[list[str | None], list[Any], list[str | None]]:
+        identify = [(key, ("HEADRACE", "IDENTITY", key)) for key in keys]
+        describe = [(key, ("XINFO", "STREAM", key)) for key in keys]
+        replies = self._server.read_all([*identify, *describe, *identify])
+        own = [reply.decode() if isinstance(reply, bytes) else None for reply in replies]
+        return own[: len(keys)], replies[len(keys) : 2 * len(keys)], own[2 * len(keys) :]
 
     def split(self, part: Slice, parts: int) -> list[Slice]:
         """Cut at the borders of nodes."""

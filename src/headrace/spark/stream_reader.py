@@ -126,6 +126,10 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extent = None if self._history is None else self._history.extent()
         archived = self._archived(marks, states, extent)
         same = self._same({place: mark for place, mark in marks.items() if place not in archived}, states)
+        for place in same:  # a server that does not tell the identity now, as a replica, may have told it before
+            state = states[place]
+            if state is not None and state.identity is None:
+                states[place] = replace(state, identity=marks[place].identity)
         starts = {
             place: self._start_of(place, marks.get(place), state, same, extent)
             for place, state in states.items()

@@ -3,8 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Final
 
 from headrace.core.stream_id import StreamID
+
+_COPY: Final = "copy-"  # begins the identity of a stream that may be a copy of the one which had its key before
+
+
+def are_others(former: str | None, identity: str | None) -> bool:
+    """Whether identities say that the stream of a key is another one than before; None: the server did not tell."""
+    if former is None or identity is None:
+        return False
+    return identity != former and not identity.startswith(_COPY)
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,7 @@ class StreamState:
     added: int  # entries over all its life
     origin: int = 0  # where in a file it stands
     digests: Mapping[StreamID, str] = field(default_factory=dict, compare=False)  # of the first and the last entry
+    identity: str | None = None  # what Headrace tells it from other streams by; None: the server does not tell
 
     @property
     def removed(self) -> int:
@@ -26,6 +37,8 @@ class StreamState:
 
     def may_become(self, later: "StreamState") -> bool:
         """Whether `later` can be this stream at a later moment; False: it was deleted and made anew in between."""
+        if are_others(self.identity, later.identity):
+            return False
         risen = later.added >= self.added and later.removed >= self.removed and later.last_id >= self.last_id
         if not risen or later.max_deleted_id < self.max_deleted_id:
             return False

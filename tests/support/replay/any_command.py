@@ -200,6 +200,7 @@ _VALUES: Final[dict[str, Values]] = {
     "group": _of(*GROUPS),
     "consumer": _of(*CONSUMERS),
     "producer": _of(b"p", b"p", b"q"),
+    "identity": _of(b"1", b"copy-2"),
     "idempotent-id": _of(b"1", b"2", b"3", b"4"),
     "entries-added": _of(b"0", b"5", b"100"),
     "min-idle-time": _of(b"0", b"0", b"500", b"90000"),

@@ -63,6 +63,7 @@ def _stream(stream: Stream, with_attempts: bool) -> Any:
         "groups": [_group(group, with_attempts) for group in stream.group_list()],
         "limits": (producers.duration_s, producers.max_size),
         "counted": (producers.recorded, producers.duplicates),
+        "identity": stream.identity,
         "sent": [(name, [(text, str(id)) for text, id in sent]) for name, sent in producers.tables()],
     }
 

@@ -75,7 +75,7 @@ def state_of(engine: Any) -> State:
             for group in value[0]["groups"]:
                 group["read"] = group["read"][0]
                 group["consumers"] = [name for name, *_ in group["consumers"]]
-            for field in ("limits", "counted", "sent"):
+            for field in ("limits", "counted", "identity", "sent"):
                 del value[0][field]
         elif isinstance(value, tuple) and value[0][:1] == ["hash"]:
             state[where] = (sorted(value[0][1:]), value[1])

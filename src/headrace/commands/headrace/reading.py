@@ -1,5 +1,9 @@
-"""HEADRACE SPLITS and NODES: a stream as packed nodes, for readers that decode them themselves, in parallel."""
+"""HEADRACE SPLITS and NODES: a stream as packed nodes, for readers that decode them themselves, in parallel.
 
+HEADRACE IDENTITY tells them whether it is still the same stream, HEADRACE MEMORY tells people where it is kept.
+"""
+
+from secrets import token_hex
 from typing import Final
 
 from headrace.commands.arguments import read_limited
@@ -13,11 +17,13 @@ from headrace.core.packed import split_range, take_nodes
 from headrace.core.stream_id import StreamID, parse_range_end, parse_range_start
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
-from headrace.engine.errors import SYNTAX, CommandError
+from headrace.engine.errors import SYNTAX, CommandError, wrong_arity
+from headrace.formats.stream_remainder import COPIED
 
 _MOST_PARTS: Final = 65536
 _DEFAULT_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 64 << 20
+_MOST_IDENTITY_BYTES: Final = 64
 
 container(
     "headrace", since="0.1.0", group="headrace", summary="Move many entries at once, in the form they are kept in."
@@ -90,6 +96,43 @@ def headrace_nodes(call: Call) -> None:
         call.reply.array(2)
         call.reply.bulk(master)
         call.reply.bulk(listpack)
+
+
+@command(
+    "headrace|identity key [identity]",
+    arity=-3,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=SECOND,
+    since="0.3.0",
+    group="headrace",
+)
+def headrace_identity(call: Call) -> None:
+    """Reply what tells a stream from all others, also from the next one under its key; nil where there is no key.
+
+    A stream gets it when it is first asked for, and keeps it as long as it is there, under whatever key; files,
+    restarts and replicas keep it. It begins with `copy-` where the stream came by COPY, RESTORE or a file of another
+    server: it may be what was under the key before. The second form says what it is to be, and repeats the first one.
+    """
+    if call.argc > 4:
+        raise wrong_arity(b"headrace|identity")
+    stream = call.stream(2)
+    if stream is None:
+        call.emit_nothing()
+        call.reply.null()
+        return
+    if call.argc == 4:
+        given = call.argv[3]
+        if not 0 < len(given) <= _MOST_IDENTITY_BYTES:
+            raise CommandError(b"ERR an identity has 1 to %d bytes" % _MOST_IDENTITY_BYTES)
+    else:
+        given = stream.identity or (b"copy-" if stream.identity == COPIED else b"") + token_hex(8).encode()
+    if given == stream.identity:
+        call.emit_nothing()
+    else:
+        stream.identity = given
+        call.changed()
+        call.emit([b"HEADRACE", b"IDENTITY", call.argv[2], given])
+    call.reply.bulk(given)
 
 
 @command("headrace|memory key", arity=3, flags=Flag.READ, keys=SECOND, since="0.3.0", group="headrace")

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from headrace.commands.declaration.table import FIRST, command
 from headrace.commands.keys.expiry import has_passed
 from headrace.commands.keys.relocation import announce_replaced, place
+from headrace.core.stream import Stream
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
 from headrace.engine.pubsub.notifications import Event
 from headrace.formats.dump import open_payload
 from headrace.formats.errors import CorruptPayload
+from headrace.formats.stream_remainder import COPIED
 from headrace.formats.values import dump_value, restore_value
 
 _LATEST_MS = 2**63 - 1
@@ -67,9 +69,12 @@ def _read_value(call: Call) -> object:
     except CorruptPayload:
         raise CommandError(b"ERR DUMP payload version or checksum are wrong") from None
     try:
-        return restore_value(body, call.engine.node_limits)
+        value = restore_value(body, call.engine.node_limits)
     except CorruptPayload:
         raise CommandError(b"ERR Bad data format") from None
+    if isinstance(value, Stream):
+        value.identity = COPIED
+    return value
 
 
 @command(

@@ -16,6 +16,7 @@ from headrace.engine.database import Database
 from headrace.engine.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from headrace.engine.pubsub.notifications import Event
 from headrace.engine.values import kind_of
+from headrace.formats.stream_remainder import COPIED
 
 _SAME_OBJECT = b"ERR source and destination objects are the same"
 _OUT_OF_RANGE = b"ERR DB index is out of range"
@@ -95,7 +96,11 @@ def renamenx(call: Call) -> None:
 
 def _copy_of(value: object) -> object:
     """Return a value that changes on its own."""
-    if isinstance(value, Stream | deque | MemberSet | dict | SortedSet):
+    if isinstance(value, Stream):
+        twin = value.copy()
+        twin.identity = COPIED
+        return twin
+    if isinstance(value, deque | MemberSet | dict | SortedSet):
         return value.copy()
     return value
 
