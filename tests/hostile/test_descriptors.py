@@ -136,6 +136,9 @@ def test_a_child_that_is_not_to_be_had_is_named_and_tried_again(tmp_path: Path) 
         held = Path(f"/proc/{server.process.pid}/fd")
         descriptors = len(list(held.iterdir()))
         reason = os.strerror(11).encode()
+        started = b"+Background append only file rewriting started\r\n"
+        assert client.run("BGREWRITEAOF") == started  # that there is no child shows when the new increment is on disk
+        await_that(lambda: b"aof_last_bgrewrite_status:err" in client.run("INFO", "persistence"), server)
         for _ in range(10):
             assert client.run("BGSAVE") == b"-ERR the snapshot could not be written: %s\r\n" % reason
             assert client.run("BGREWRITEAOF") == b"-ERR the append-only files could not be rewritten: %s\r\n" % reason

@@ -30,6 +30,7 @@ def increments(directory: Path) -> bytes:
 @contextmanager
 def stopped_child(server: ServerProcess) -> Iterator[None]:
     """Stop the one child that the server has, and let it go on afterwards."""
+    await_that(lambda: children_of(server))
     (child,) = children_of(server)
     os.kill(child, signal.SIGSTOP)
     try:

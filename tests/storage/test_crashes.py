@@ -27,6 +27,8 @@ SITUATIONS = (
     *("increments that end with prepared space", "increments without the end of a group"),
     *("increments without the beginning of a group", "increments without the middle of a group"),
     *("steps while the disk is busy", "steps while a base is adopted", "writes in two halves"),
+    *("steps while an increment is opened", "states while an increment is opened"),
+    *("steps while the increment changes", "states while the increment changes"),
     "snapshots from elsewhere",
     *("nodes moved to segments", "states with segments", "starts with segments"),
     *("rules: trimmed", "rules: dropped", "rules: redelivered", "rules: retried", "rules: buried", "rules: removed"),

@@ -89,7 +89,8 @@ def test_no_sync_at_the_end_of_a_rewrite_waits_for_the_space(tmp_path: Path, mon
         SegmentSet(disk, tmp_path / "segments", ColdCache(0)),
     )
     old = files.start_anew(write_large)
-    files.open_increment()
+    run_now(files.opening_increment())
+    files.change_increment(lambda: None)
     write_large(files.temporary_base)
     done.clear()
     run_now(files.adopting())

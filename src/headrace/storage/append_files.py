@@ -1,20 +1,23 @@
 """The append-only files: a base, increments behind it, and the journal that writes to the last of them.
 
-    rewriting    begin    effects go to a new increment            manifest: base 1, incr 1, incr 2
+    rewriting    open     a new increment, still empty             manifest: base 1, incr 1, incr 2
+                 begin    effects go to it from this moment on,
+                          when incr 1 is on disk as a whole
                  …        the data of that moment is written       temp-….rdb
                  finish   it becomes the base                      manifest: base 2, incr 2 (the others are history)
                           history is removed                       manifest: base 2, incr 2
 
-At every step the files that the manifest names make the data, so a crash at any of them loses nothing. A step that the
-disk refuses leaves the manifest as it was. To finish waits for the disk several times, and may do so beside the event
-loop, while effects go on to the increment: nothing else changes the manifest meanwhile. The segments that a base refers
-to are pinned before a manifest names them, and those of the manifest before it until the new one is on disk.
+At every step the files that the manifest names make the data, so a crash at any of them loses nothing: the last of them
+that holds anything may be torn, and nothing is in incr 2 before incr 1 is complete. A step that the disk refuses leaves
+the manifest as it was, or naming an increment that stays empty. To open and to finish waits for the disk several times,
+and may do so beside the event loop, while effects go on to the increment: nothing else changes the manifest meanwhile.
+The segments that a base refers to are pinned before a manifest names them, and those of the manifest before it until
+the new one is on disk.
 """
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
-from errno import EIO
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +40,7 @@ class AppendFiles:
         self.manifest = Manifest()
         self.bytes_for_followers: Callable[[], int] = lambda: 0  # of increments that are history
         self.earlier_size = 0  # bytes in the base and the increments before the one that is written
+        self._opened: list[int] = []  # the last increment of the manifest, where nothing is written to it yet
         self._disk = directory.disk
 
     @property
@@ -76,14 +80,20 @@ class AppendFiles:
         self.manifest = manifest
         self.segments.pin(BASE, manifest.segment_numbers)
         if manifest.increments:
-            last = self.directory.located(manifest.increments[-1])
+            *earlier, last = [self.directory.located(each) for each in manifest.increments]
+            # A process that was killed may have left what only the system knows; from now on clients see it. It is in
+            # the last increment, or where that was opened and still empty, in the one before.
+            for path in earlier:
+                file = self._disk.open(path)
+                self._disk.sync(file)
+                self._disk.close(file)
             file = self._disk.open(last)
-            # A process that was killed may have left what only the system knows; from now on clients see it.
             self._disk.sync(file)
             self._disk.sync_directory(self.directory.append_directory)
             self.journal.attach(file, self._disk.size(last))
         else:
-            self.open_increment()
+            run_now(self.opening_increment())
+            self._write_to(self._opened.pop())
         self._measure()
 
     def stop(self) -> None:
@@ -95,18 +105,43 @@ class AppendFiles:
 
     # --- rewriting -------------------------------------------------------------------------------------------------
 
-    def open_increment(self) -> None:
-        """Let effects go to a new increment from now on."""
-        self.journal.drain()
-        if self.journal.failing:
-            raise OSError(EIO, "the disk did not take what was written before")
-        self.journal.cut_unused()  # the room that this frees may be what the disk needs
-        self._begin_behind(self.manifest)
+    @property
+    def has_opened(self) -> bool:
+        """Whether there is a new increment, to which nothing is written yet."""
+        return bool(self._opened)
+
+    def opening_increment(self) -> Steps:
+        """Open a new increment behind the one that is written."""
+        if not self.journal.busy:
+            self.journal.cut_unused()  # the room that this frees may be what the disk needs
+        yield from self._opening(self.manifest)
+
+    def change_increment(self, refused: Callable[[], None]) -> None:
+        """Let effects go to the increment that was opened from now on; `refused` is called where the disk prevents it.
+
+        What was taken before goes to the one before, and is on disk first.
+        """
+        file = self._opened.pop()
+
+        def changed(before: int | None) -> None:
+            self._disk.close(file if before is None else before)
+            if before is None:
+                refused()
+            else:
+                self._measure()
+
+        self.journal.change_file(file, changed)
+
+    def close_opened(self) -> None:
+        """Do without the increment that was opened: it stays empty."""
+        while self._opened:
+            self._disk.close(self._opened.pop())
 
     def adopting(self, segments: Collection[int] = ()) -> Steps:
         """Let what was written to `temporary_base` be the base, behind which the last increment goes on."""
         base = self._unused(self.manifest.next_base(self.directory.append_file))
-        yield from self._publishing(self.manifest.with_base(base, 1, segments), base, renamed=base)
+        rename = partial(self._disk.rename, self.temporary_base, self.directory.located(base))
+        yield from self._publishing(self.manifest.with_base(base, 1, segments), base, first=rename)
         self._measure()
         yield from self._removing_history(self.bytes_for_followers())
 
@@ -117,7 +152,8 @@ class AppendFiles:
         """
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
-        self._begin_behind(self.manifest.with_base(base, 0, segments), base)
+        run_now(self._opening(self.manifest.with_base(base, 0, segments), base))
+        self._write_to(self._opened.pop())
         run_now(self._removing_history())
         return self.directory.located(base)
 
@@ -128,27 +164,26 @@ class AppendFiles:
         """
         base = self._unused(self.manifest.next_base(self.directory.append_file))
         self._disk.rename(self.temporary_base, self.directory.located(base))
-        self._disk.close(self._publish_with_increment(self.manifest.with_base(base, 0, segments), base))
+        run_now(self._opening(self.manifest.with_base(base, 0, segments), base))
+        self.close_opened()
         run_now(self._removing_history())
 
-    def _begin_behind(self, manifest: Manifest, *new: ManifestFile) -> None:
-        """Put a manifest in force that names `new` files, with a new increment, and write to that."""
-        self._write_to(self._publish_with_increment(manifest, *new))
-
-    def _publish_with_increment(self, manifest: Manifest, *new: ManifestFile) -> int:
-        """Put a manifest in force that names `new` files and a new increment, which is returned open."""
+    def _opening(self, manifest: Manifest, *new: ManifestFile) -> Steps:
+        """Open a new increment, and put a manifest in force that names it and `new` files."""
+        self.close_opened()
         increment = self._unused(manifest.next_increment(self.directory.append_file))
+        opened: list[int] = []
+
+        def create() -> None:
+            opened.append(self._disk.create(self.directory.located(increment)))
+
         try:
-            file = self._disk.create(self.directory.located(increment))
+            yield from self._publishing(manifest.with_increment(increment), *new, increment, first=create)
         except OSError:
-            self._withdraw(new)
+            for file in opened:
+                self._disk.close(file)
             raise
-        try:
-            run_now(self._publishing(manifest.with_increment(increment), *new, increment))
-        except OSError:
-            self._disk.close(file)
-            raise
-        return file
+        self._opened = opened
 
     def _unused(self, file: ManifestFile) -> ManifestFile:
         """Choose a later number where a file that no manifest names has this one: it is not ours to replace."""
@@ -157,13 +192,12 @@ class AppendFiles:
             file = replace(file, name=name, sequence=file.sequence + 1)
         return file
 
-    def _publishing(self, manifest: Manifest, *new: ManifestFile, renamed: ManifestFile | None = None) -> Steps:
-        """Put a manifest in force that names `new` files, one of which `temporary_base` may become first."""
-        path, temporary = self.directory.manifest, self.temporary_base
+    def _publishing(self, manifest: Manifest, *new: ManifestFile, first: Callable[[], object]) -> Steps:
+        """Put a manifest in force that names `new` files, after what must come `first`."""
+        path = self.directory.manifest
 
         def write() -> None:
-            if renamed is not None:
-                self._disk.rename(temporary, self.directory.located(renamed))
+            first()
             publish(self._disk, path, manifest)
 
         self.segments.pin(BASE, self.segments.pinned_by(BASE) | manifest.segment_numbers)
@@ -186,7 +220,7 @@ class AppendFiles:
             if self._disk.exists(self.directory.manifest):
                 named = {each.name for each in parse(self._disk.read(self.directory.manifest)).files}
             for each in new:
-                if each.name not in named:
+                if each.name not in named and self._disk.exists(self.directory.located(each)):
                     self._disk.unlink(self.directory.located(each))
 
     def _write_to(self, file: int) -> None:

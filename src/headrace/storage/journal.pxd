@@ -24,6 +24,8 @@ cdef class Held:
 cdef class Journal(Subscriber):
     cdef readonly object disk
     cdef readonly object file           # the open increment, as the disk knows it; None: nothing is written
+    cdef object next_file               # … takes its place when the disk has what was taken before; None: nothing does
+    cdef object on_changed              # … and then this is called
     cdef Worker worker
     cdef public bint immediate          # the worker has no thread, and does what it is given at once
     cdef int policy
@@ -95,6 +97,8 @@ cdef class Journal(Subscriber):
     cdef int set_target(self) except -1
     cdef int take_back(self) except -1
     cdef int await_worker(self) except -1
+    cdef int advance_change(self) except -1
+    cdef int end_change(self, object before) except -1
     cdef int prepare(self) except -1
     cdef int unprepare(self) except -1
     cdef int fail(self, int error, bint sync_failed) except -1

@@ -16,6 +16,10 @@ requests wait, not the effects pile up.
     position ≥ written ≥ synced         bytes of effects since the start
     safe                                synced under `always`, else written
 
+A rewrite goes from one file to the next without anybody waiting for the disk but writers (`change_file`): what was
+taken before the change is synced beside the event loop, and what is taken meanwhile fills the first group of the next
+file. So nothing is in the next file unless all of the one before is on disk.
+
 What is written together is a group, and sealed: before it stands an annotation, which Redis skips, with its size, how
 much before it was not synced yet when it was written, and its checksum (see formats.aof_seal),
 
@@ -157,6 +161,53 @@ cdef class Journal(Subscriber):
         self.attach(None, 0)
         return file
 
+    @property
+    def changes_file(self) -> bool:
+        """Whether the disk does not have all yet that belongs to the file before the next one."""
+        return self.next_file is not None
+
+    def change_file(self, file, changed) -> None:
+        """Write what is taken from now on into another open file, which is empty.
+
+        When the disk has what was taken before, `changed` is called with the file of before, which is the caller's to
+        close. Where the disk refuses that, it is called with None: what was taken goes on in the file of before.
+        """
+        self.commit()
+        if self.filling.size:
+            self.drain()                # memory is too short to give it to the worker
+        if self.failing:
+            changed(None)
+            return
+        self.next_file = file
+        self.on_changed = changed
+        self.starts_anew = True
+        self.advance_change()
+
+    cdef int advance_change(self) except -1:
+        """Write into the next file, if the disk has what was taken before; else have that synced."""
+        if self.next_file is None or self.busy:
+            return 0
+        if self.written != self.synced:
+            return self.begin_sync()
+        before = self.file
+        with suppress(OSError):
+            self.unprepare()            # as in `detach`
+        self.file = self.next_file
+        self.size = 0
+        self.prepared = False
+        self.safe = self.written
+        self.end_change(before)
+        self.send_safe()
+        if self.filling.size:
+            self.commit_soon()
+        return 0
+
+    cdef int end_change(self, object before) except -1:
+        changed = self.on_changed
+        self.next_file = self.on_changed = None
+        changed(before)
+        return 0
+
     cdef int await_worker(self) except -1:
         """Let the worker end what it does, whatever comes of it."""
         while self.busy:
@@ -242,7 +293,7 @@ cdef class Journal(Subscriber):
             return
         if self.incomplete:
             self.fail(ENOMEM, False)
-        elif self.filling.size == 0:
+        elif self.filling.size == 0 or self.next_file is not None:
             return
         elif self.policy == ALWAYS:
             self.give()
@@ -330,6 +381,7 @@ cdef class Journal(Subscriber):
         self.send_safe()
         if self.on_synced is not None:
             self.on_synced()
+        self.advance_change()
         if self.filling.size:
             self.commit_soon()
         self.resume_stalled()
@@ -358,6 +410,8 @@ cdef class Journal(Subscriber):
         while self.file is not None and not self.failing:
             if self.busy:
                 self.completed()
+            elif self.next_file is not None:
+                self.advance_change()
             elif self.filling.size:
                 self.commit()
             elif self.written == self.synced:
@@ -372,6 +426,8 @@ cdef class Journal(Subscriber):
         self.failing = True
         if sync_failed:
             self.incomplete = True
+        if self.next_file is not None:
+            self.end_change(None)
         if self.on_failure is not None:
             self.on_failure(error, sync_failed)
         waiting = self.held

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from errno import EIO
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -19,6 +20,7 @@ from headrace.storage.snapshot import segments_named, write_snapshot
 
 _FIRST_PATIENCE_S: Final = 60.0  # after an automatic rewrite failed; doubled each time up to …
 _LAST_PATIENCE_S: Final = 3600.0
+_NOT_TAKEN: Final = "the disk did not take what was written before"
 _MUCH: Final = 4 << 20  # bytes whose sync is not waited for at the beginning: a second's writes took 150 to 250 ms
 
 
@@ -39,7 +41,9 @@ class Rewriting:
         self._log = log
         self._on_repaired = on_repaired
         self.beside: Beside | None = None  # what waits for the disk beside the event loop
-        self._adoption: DiskSteps | None = None  # a base that was written becomes the base
+        self._steps: DiskSteps | None = None  # an increment is opened, or a base that was written becomes the base
+        self._stops = False  # nothing follows these steps
+        self._reason = ""  # why the last rewrite that was to be begun was not
         self._named = frozenset[int]()  # the segments that the base refers to which is being written
         self._repairs = False  # the rewrite that goes on replaces a journal that has gaps
         self._synced_first: int | None = None  # a rewrite begins when the journal is synced up to here
@@ -51,8 +55,8 @@ class Rewriting:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a child writes a base, or it is adopted, or a child will, when the disk has what came before."""
-        working = self._children.task is Task.REWRITE or self._adoption is not None
+        """Whether a child writes a base, or it is adopted, or a child will, when the disk has what comes before."""
+        working = self._children.task is Task.REWRITE or self._steps is not None
         return working or (self.scheduled and self._synced_first is not None)
 
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
@@ -79,7 +83,7 @@ class Rewriting:
         if (
             not self._appends
             or self._journal.failing
-            or self._adoption is not None
+            or self._steps is not None
             or not config["auto-aof-rewrite-percentage"]
             or monotonic() < self._not_before
         ):
@@ -97,24 +101,46 @@ class Rewriting:
         return self._files.size * 100 // max(self.size_after, 1) - 100
 
     def start(self) -> str:
-        """Open a new increment and have a child write a base beside it; return why that cannot be, or nothing.
+        """Open a new increment, then have a child write a base beside it; return why that cannot be, or nothing.
 
         Where much was written that is not synced, this is scheduled, and happens when the worker has synced it.
         """
-        self.scheduled = self._adoption is not None or self._must_sync_first()
-        if self.scheduled:
-            return ""
-        try:
-            if self._appends:
-                self._files.open_increment()
-            else:
-                self._files.make_directory()
+        self._reason = ""
+        self.scheduled = self._steps is not None or self._must_sync_first()
+        if not self.scheduled:
+            try:
+                self._begin()
+            except OSError as error:
+                self._failed(error.strerror or str(error))
+        return self._reason
+
+    def _begin(self) -> None:
+        if not self._appends:
+            self._files.make_directory()
             self._spawn()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            self._failed(reason)
-            return reason
-        return ""
+        elif self._journal.failing:
+            raise OSError(EIO, _NOT_TAKEN)
+        elif self._files.has_opened:
+            self._spawn()
+            self._files.change_increment(self._not_changed)
+        else:
+            self._steps = DiskSteps(self._files.opening_increment(), self.beside, self._opened)
+            self._steps.start()
+
+    def _opened(self, refused: OSError | None) -> None:
+        self._steps = None
+        if refused is not None:
+            self._failed(refused.strerror or str(refused))
+        elif self._stops:
+            self._files.close_opened()
+        elif self._children.is_idle:
+            self.start()
+        else:
+            self.scheduled = True
+
+    def _not_changed(self) -> None:
+        self._children.kill(Task.REWRITE)
+        self._failed(_NOT_TAKEN)
 
     def _must_sync_first(self) -> bool:
         """Have much that is not synced synced beside the event loop; whether that goes on."""
@@ -139,8 +165,13 @@ class Rewriting:
     def stop(self) -> None:
         """End a rewrite that goes on, or wait for its end where the base is written; forget one that was scheduled."""
         self._children.kill(Task.REWRITE)
-        if self._adoption is not None:
-            self._adoption.finish()
+        if self._steps is not None:
+            self._stops = True
+            self._steps.finish()
+            self._stops = False
+        self._files.close_opened()
+        if self._journal.changes_file:
+            self._journal.drain()
         self._journal.stop_collecting()
         self._repairs = self.scheduled = False
         self._synced_first = None
@@ -175,8 +206,8 @@ class Rewriting:
         if error:
             self._failed(error)
         elif self._appends and not self._repairs:
-            self._adoption = DiskSteps(self._files.adopting(self._named), self.beside, partial(self._adopted, outcome))
-            self._adoption.start()
+            self._steps = DiskSteps(self._files.adopting(self._named), self.beside, partial(self._adopted, outcome))
+            self._steps.start()
         else:
             try:
                 if self._appends:
@@ -189,7 +220,7 @@ class Rewriting:
                 self._adopted(outcome, None)
 
     def _adopted(self, outcome: Outcome, refused: OSError | None) -> None:
-        self._adoption = None
+        self._steps = None
         if refused is not None:
             self._failed(refused.strerror or str(refused))
             return
@@ -203,6 +234,7 @@ class Rewriting:
             self._on_repaired()
 
     def _failed(self, error: str) -> None:
+        self._reason = error
         self.history.failed = True
         self.failures += 1
         patience = min(_FIRST_PATIENCE_S * 2 ** min(self.failures - 1, 10), _LAST_PATIENCE_S)

@@ -137,7 +137,8 @@ class Store(Persistence):
 
     def tick(self) -> None:
         """Do what is due; the host calls it some ten times a second."""
-        self.children.collect()
+        if not self.journal.changes_file:  # else a base could come before what it has is on disk
+            self.children.collect()
         self.offloading.tick()
         self.offloading.compact_due()
         self.segments.remove_unneeded()

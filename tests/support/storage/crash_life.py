@@ -357,7 +357,9 @@ class Life:
             self.process.let_worker_work()
         while self.process.jobs and self.random.random() < 0.5:
             self.process.let_thread_work()
-        self.tally["steps while a base is adopted"] += bool(self.process.jobs)
+        self.tally["steps while an increment is opened"] += bool(self.process.jobs) and self._opens()
+        self.tally["steps while the increment changes"] += self.process.journal.changes_file
+        self.tally["steps while a base is adopted"] += bool(self.process.jobs) and not self._opens()
         self.tally["steps while the disk is busy"] += self.process.journal.busy
         self._note_promises()
         self._count_done()
@@ -490,7 +492,8 @@ class Life:
         if self.random.random() < self.kill_likelihood * (8 if renamed else 1):
             self.disk.end_process()
             raise ProcessEnded
-        if self.random.random() < self.cut_likelihood:
+        changes = not self.starting and self.process.journal.changes_file  # for a moment, and rarely
+        if self.random.random() < self.cut_likelihood * (4 if changes else 1):
             self._cut_power()
         if self.disk.attempted.startswith("write") and self.random.random() < SHORT_LIKELIHOOD:
             self.tally["writes in two halves"] += 1
@@ -503,6 +506,11 @@ class Life:
             self.tally["states"] += 1
             self.tally["states while starting"] += self.starting
             self.tally["states while rewriting"] += self._rewrites()
+            if not self.starting:
+                self.tally["states while an increment is opened"] += (
+                    self.process.store.rewriting.goes_on and self._opens()
+                )
+                self.tally["states while the increment changes"] += self.process.journal.changes_file
             self.tally["states with segments"] += len(self.process.store.segments) > 0 if not self.starting else 0
             self._start_after_power_cut(seed)
 
@@ -520,6 +528,11 @@ class Life:
             self.tally["increments without the end of a group"] += reader.ending is Ending.TRUNCATED and in_group
             self.tally["increments without the beginning of a group"] += reader.ending is Ending.CORRUPT
             self.tally["increments without the middle of a group"] += reader.ending is Ending.BROKEN
+
+    def _opens(self) -> bool:
+        """Whether a rewrite that goes on has no base yet, and what was before it is not history."""
+        manifest = ROOT / "appendonlydir" / "appendonly.aof.manifest"
+        return not self._rewrites() and self.disk.exists(manifest) and b" type h" not in bytes(self.disk.read(manifest))
 
     def _rewrites(self) -> bool:
         directory = ROOT / "appendonlydir"

@@ -211,6 +211,7 @@ class RefusedLife(Life):
             for _ in range(3):
                 self._tick()
                 self._finish_jobs()
+                self._finish_writing()
         wrong = [each for each in process.warnings.sentences if "could not" in each or "refuses" in each]
         if wrong:
             raise LostData(f"The disk takes everything, and yet: {wrong}")

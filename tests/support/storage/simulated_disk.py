@@ -188,6 +188,11 @@ class SimulatedDisk(Disk):
         """The operations that have changed something, in order."""
         return self._platter.operations
 
+    @property
+    def open_files(self) -> int:
+        """How many files are open."""
+        return len(self._open)
+
     # --- the ends of processes and machines ------------------------------------------------------------------------
 
     def end_process(self) -> None:
