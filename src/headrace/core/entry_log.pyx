@@ -289,6 +289,10 @@ cdef class EntryLog(NodeStore):
         cdef byte_t *at = cursor.entry
         if cursor.lp == NULL or self.length == 0:
             return self.find_first_id()
+        if not at[0] & ENTRY_DELETED:           # a trim ends at what stays
+            self.first_id = cursor.id
+            self.front = Finger(cursor.master, at - cursor.lp, self.version)
+            return 0
         open_node(cursor, cursor.lp, cursor.master)
         cursor.beyond = at
         while next_entry(cursor):
@@ -302,8 +306,14 @@ cdef class EntryLog(NodeStore):
         """Rewrite both counters of a node, which may move it; where that fails nothing has changed."""
         cdef bint is_tail = lp[0] == self.tail_node
         cdef byte_t *former = lp[0]
-        cdef size_t room = block_size(former)
-        cdef size_t capacity = room
+        cdef byte_t *counters = former + LP_HEADER
+        cdef size_t room, capacity
+        if fits_a_byte(live) and fits_a_byte(dead) and fits_a_byte(counters[0]) and fits_a_byte(counters[2]):
+            counters[0] = <byte_t>live          # in place: 50 instructions instead of 300
+            counters[2] = <byte_t>dead
+            return 0
+        room = block_size(former)
+        capacity = room
         # The dead only grow in number, so that it is their counter that may need room: first the one that can fail.
         cdef byte_t *place = replace_integer(lp, &capacity, after(lp[0] + LP_HEADER), dead)
         if place == NULL:
@@ -502,6 +512,11 @@ cdef class EntryLog(NodeStore):
 
     cdef size_t memory(self) noexcept:
         return self.stored_bytes + self.node_tree.allocated + self.cold_parts * PART_BYTES
+
+
+cdef inline bint fits_a_byte(int64_t counter) noexcept:
+    """Whether a listpack has a number in one byte, with its backlen behind."""
+    return 0 <= counter < 0x80
 
 
 @cython.final

@@ -145,6 +145,8 @@ cdef uint64_t remove_excess(Call call, Stream stream, StreamRules rules, TrimRec
 
 cdef uint64_t trim_readable(Call call, Stream stream, const TrimGoal *goal, TrimRecord record) except? 0:
     """Trim, unless an entry at which that looks is damaged: then nothing goes until its node goes as a whole."""
+    if stream.log.cold_parts == 0:
+        return stream.trim(goal, NULL, record)
     try:
         expect_trim(call, stream, goal, 0, False)
     except ColdReadError:
