@@ -5,8 +5,7 @@ import pytest
 from headrace.commands.headrace.scheduled_message import ScheduledMessage, decode, encode, next_due
 from headrace.engine.applier import Applier
 from headrace.engine.blocking.waking import run_due
-from headrace.engine.due_keys import TURN
-from headrace.engine.tickets import Tickets
+from headrace.engine.due_keys import TURN, Tickets
 from support.effects import Effect
 from support.timed_server import NOON, TimedServer, as_map
 

@@ -5,7 +5,7 @@ from headrace.engine.acl.rules import User
 from headrace.engine.channel import Channel
 from headrace.engine.command import Command
 from headrace.engine.database import Database
-from headrace.engine.snapshot_request import SnapshotRequest
+from headrace.engine.hooks import SnapshotRequest
 from headrace.engine.timers import Timer
 from headrace.protocol.reply import ReplyWriter
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 TURN: Final = 50  # messages: some 0.5 ms
 HOLD_MS: Final = 1000  # before what was refused is tried again
 
+_NUMBERS: Final = 10_000  # tickets of a millisecond
+
 Place = tuple[int, bytes]  # the number of a database, and a stream whose side key is meant
 
 
@@ -187,3 +189,19 @@ class DueKeys:
                 f"{reason.decode('utf-8', 'backslashreplace')}. It is tried again each second."
             )
         self._held[place] = (now_ms + HOLD_MS, reason)
+
+
+class Tickets:
+    """Names for what the server does later, each greater than the one before, also after the clock was set back.
+
+    1763287546123-0000      the Unix ms at which it was given, and a number; of a fixed width, so that texts sort
+    """
+
+    def __init__(self) -> None:
+        self._last = (0, 0)
+
+    def take(self, now_ms: int) -> bytes:
+        """Return a new one."""
+        ms, number = self._last
+        self._last = (now_ms, 0) if now_ms > ms else (ms, number + 1) if number + 1 < _NUMBERS else (ms + 1, 0)
+        return b"%013d-%04d" % self._last

@@ -14,6 +14,7 @@ from headrace.engine.command import Command
 from headrace.engine.command_names import CommandNames
 from headrace.engine.configuration.config import Config
 from headrace.engine.database import Database
+from headrace.engine.due_keys import Tickets
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.freeing import Freeing
 from headrace.engine.history import History
@@ -34,7 +35,6 @@ from headrace.engine.side_keys import SideKeys
 from headrace.engine.staging import Staging
 from headrace.engine.standing_refusals import StandingRefusals
 from headrace.engine.stats import Stats
-from headrace.engine.tickets import Tickets
 
 @final
 class Engine:

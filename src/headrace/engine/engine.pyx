@@ -44,7 +44,7 @@ from headrace.engine.replication import Replication
 from headrace.engine.pubsub.exchange import Exchange
 from headrace.engine.side_keys import SideKeys
 from headrace.engine.staging import Staging
-from headrace.engine.tickets import Tickets
+from headrace.engine.due_keys import Tickets
 from headrace.engine.blocking.waiting import WaitingRoom
 
 

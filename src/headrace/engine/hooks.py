@@ -5,12 +5,57 @@ A server puts all of it in place, a program that runs the engine in its own proc
 
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from headrace.engine.client import Client
     from headrace.engine.scripting.long_runs import LongRuns
-    from headrace.engine.server_end import ServerEnd
-    from headrace.engine.snapshot_request import SnapshotSender
+
+
+class ServerEnd(Protocol):
+    """Ends the server, as SHUTDOWN asks."""
+
+    def begin(self, save: bool | None, *, now: bool, force: bool) -> bool:
+        """Save (None: as configured) and end; return whether that has begun, or False: replicas are waited for first.
+
+        With `now`, nothing waits for replicas. Raises CommandError where the data cannot be saved, unless forced.
+        """
+
+    def abort(self) -> bool:
+        """Stay, where replicas are waited for; return False where they are not."""
+
+    @property
+    def remaining_ms(self) -> int | None:
+        """How long replicas are still waited for; None where they are not."""
+
+
+class SnapshotParts(NamedTuple):
+    """What a snapshot has of the data."""
+
+    keys: bool = True
+    functions: bool = True
+
+
+EVERYTHING: Final = SnapshotParts()
+
+
+class SnapshotRequest(NamedTuple):
+    """What a client has said so far of the snapshot that it will ask for."""
+
+    only_snapshot: bool = False  # it is no replica: nothing follows the snapshot
+    parts: SnapshotParts = EVERYTHING
+
+
+class SnapshotSender(Protocol):
+    """Writes snapshots and sends them to clients, as `redis-cli --rdb` asks.
+
+    REPLCONF rdb-only 1                     a snapshot, and nothing of what follows it
+    REPLCONF rdb-filter-only functions      of that, only the functions
+    SYNC                                    now
+    """
+
+    def add(self, client: "Client", parts: SnapshotParts) -> None:
+        """Write a snapshot of now, send it to a client, and end the connection."""
 
 
 def _print_failure(_name: bytes, bug: Exception) -> None:

@@ -2,7 +2,11 @@ from collections import deque
 from typing import final
 
 from headrace.engine.client import Client
-from headrace.engine.rates import Rates
+
+class Rates:
+    def __init__(self) -> None: ...
+    def sample(self, steady_ms: int, counters: tuple[int, ...]) -> None: ...
+    def per_second(self, counter: int) -> float: ...
 
 @final
 class Stats:

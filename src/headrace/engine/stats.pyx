@@ -5,10 +5,35 @@ cimport cython
 
 from collections import deque
 
-from headrace.engine.rates import Rates
-
 cdef enum:
+    RATE_SAMPLES = 16
+    RATE_INTERVAL_MS = 100
     ERROR_CODES = 128           # more codes than this are a client's nonsense
+
+
+class Rates:
+    """How fast some counters grow: the mean over the last second and a half, from samples.
+
+    Each is taken at least a tenth of a second after the one before.
+    """
+
+    def __init__(self):
+        self._samples = deque(maxlen=RATE_SAMPLES)  # of (steady ms, counters)
+
+    def sample(self, steady_ms, counters) -> None:
+        """Note what the counters are by now."""
+        if not self._samples or steady_ms - self._newest()[0] >= RATE_INTERVAL_MS:
+            self._samples.append((steady_ms, counters))
+
+    def per_second(self, counter) -> float:
+        """Say how fast a counter grows."""
+        if len(self._samples) < 2:
+            return 0.0
+        (began, first), (ended, last) = self._samples[0], self._newest()
+        return (last[counter] - first[counter]) * 1000 / (ended - began)
+
+    def _newest(self):
+        return self._samples[len(self._samples) - 1]
 
 
 @cython.final

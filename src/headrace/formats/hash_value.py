@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.listpack_texts import read_listpack
-from headrace.formats.packed import read_packed
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
 from headrace.formats.ziplist import read_ziplist
 from headrace.formats.zipmap import read_zipmap
@@ -59,7 +58,7 @@ def read_hash(reader: RdbReader, type_byte: int) -> dict[bytes, bytes]:
     """Read the value behind a type byte of HASH_TYPES."""
     start = reader.position
     unpack = _PACKED.get(type_byte)
-    texts = reader.strings(2 * reader.length()) if unpack is None else read_packed(reader, unpack)
+    texts = reader.strings(2 * reader.length()) if unpack is None else reader.packed(unpack)
     if len(texts) % 2:
         raise CorruptPayload(f"offset {start}: expected a hash, found a field without a value")
     held = dict(zip(texts[::2], texts[1::2], strict=True))
@@ -94,7 +93,7 @@ def read_timed_hash(reader: RdbReader, type_byte: int, now_ms: int) -> TimedHash
 
 def _read_timed_listpack(reader: RdbReader) -> list[tuple[bytes, bytes, int]]:
     start = reader.position
-    texts = read_packed(reader, read_listpack)
+    texts = reader.packed(read_listpack)
     times = texts[2::3]
     if len(texts) % 3 or not all(time.isdigit() and len(time) <= _LONGEST_TIME for time in times):
         raise CorruptPayload(f"offset {start}: expected a hash of fields, values and times")

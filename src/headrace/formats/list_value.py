@@ -12,7 +12,6 @@ from typing import Final
 
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.listpack_texts import read_listpack
-from headrace.formats.packed import read_packed
 from headrace.formats.rdb_primitives import RdbReader
 from headrace.formats.ziplist import read_ziplist
 
@@ -32,11 +31,11 @@ def read_list(reader: RdbReader, type_byte: int) -> deque[bytes]:
     if type_byte == LIST:
         held = deque(reader.strings(reader.length()))
     elif type_byte == LIST_ZIPLIST:
-        held = deque(read_packed(reader, read_ziplist))
+        held = deque(reader.packed(read_ziplist))
     else:
         held = deque()
         for _ in range(reader.length()):
-            held.extend(read_packed(reader, read_ziplist) if type_byte == LIST_QUICKLIST else _read_node(reader))
+            held.extend(reader.packed(read_ziplist) if type_byte == LIST_QUICKLIST else _read_node(reader))
     if not held:
         raise EmptyValue(f"offset {start}: expected a list that holds something, found an empty one")
     return held
@@ -48,5 +47,5 @@ def _read_node(reader: RdbReader) -> list[bytes]:
     if container == _PLAIN:
         return [reader.string()]
     if container == _PACKED:
-        return read_packed(reader, read_listpack)
+        return reader.packed(read_listpack)
     raise CorruptPayload(f"offset {start}: expected a list node, plain (1) or packed (2), found {container}")

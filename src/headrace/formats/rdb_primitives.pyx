@@ -169,6 +169,15 @@ cdef class RdbReader:
             left -= 1
         return taken
 
+    def packed(self, unpack) -> list:
+        """Take a string that holds a whole small collection, and list its texts; errors name the string's offset."""
+        start = self.position
+        data = self.take_string()
+        try:
+            return unpack(data)
+        except CorruptPayload as error:
+            raise CorruptPayload(f"in the packed string at offset {start}: {error}") from None
+
     def milliseconds(self) -> int:
         """Take a time, signed: -1 stands for none."""
         cdef int64_t value

@@ -12,7 +12,6 @@ from typing import Final
 from headrace.core.member_set import MemberSet
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.listpack_texts import read_listpack
-from headrace.formats.packed import read_packed
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
 
 SET: Final = 2
@@ -36,7 +35,7 @@ def read_set(reader: RdbReader, type_byte: int) -> MemberSet:
     if type_byte == SET:
         members = reader.strings(reader.length())
     else:
-        members = read_packed(reader, read_listpack if type_byte == SET_LISTPACK else _read_intset)
+        members = reader.packed(read_listpack if type_byte == SET_LISTPACK else _read_intset)
     held = MemberSet(members)
     if len(held) != len(members):
         raise CorruptPayload(f"offset {start}: expected a set, found a member twice")

@@ -13,7 +13,6 @@ from typing import Final
 from headrace.core.sorted_set import SortedSet
 from headrace.formats.errors import CorruptPayload, EmptyValue
 from headrace.formats.listpack_texts import read_listpack
-from headrace.formats.packed import read_packed
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
 from headrace.formats.ziplist import read_ziplist
 
@@ -40,7 +39,7 @@ def read_sorted_set(reader: RdbReader, type_byte: int) -> SortedSet:
     elif type_byte == SORTED_SET:
         pairs = [(reader.string(), _read_score(reader)) for _ in range(reader.length())]
     else:
-        texts = read_packed(reader, read_listpack if type_byte == SORTED_SET_LISTPACK else read_ziplist)
+        texts = reader.packed(read_listpack if type_byte == SORTED_SET_LISTPACK else read_ziplist)
         if len(texts) % 2:
             raise CorruptPayload(f"offset {start}: expected a sorted set, found a member without a score")
         pairs = [(member, _score(start, text)) for member, text in zip(texts[::2], texts[1::2], strict=True)]

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from headrace.pipelines.asking import connect
 from headrace.pipelines.layout import shown_key
 from headrace.spark.archive_log import NOTHING, ArchiveLog
 from headrace.spark.batch_reader import estimate
+from headrace.spark.connecting import connect
 from headrace.spark.errors import UnreadableArchive
 from headrace.spark.identity import same_streams
 from headrace.spark.offsets import Mark

@@ -23,13 +23,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
-from headrace.pipelines.asking import connect
 from headrace.pipelines.checkpoint import marks_beside
 from headrace.pipelines.errors import explained
-from headrace.pipelines.key_names import keys_option, matching_keys
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
 from headrace.pipelines.running import Progress, Watch, ignore
-from headrace.pipelines.times import id_range
+from headrace.pipelines.selection import id_range, keys_option, matching_keys
+from headrace.spark.connecting import connect
 from headrace.spark.identity import same_streams
 from headrace.spark.losses import lost_between
 from headrace.spark.offsets import Mark, StreamKey

@@ -17,13 +17,12 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headrace.pipelines.asking import connect
 from headrace.pipelines.checkpoint import marks_beside
 from headrace.pipelines.errors import CannotReplay, PipelineError, explained
-from headrace.pipelines.key_names import keys_option, matching_keys
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
 from headrace.pipelines.running import Progress, Watch, ignore
-from headrace.pipelines.times import id_range
+from headrace.pipelines.selection import id_range, keys_option, matching_keys
+from headrace.spark.connecting import connect
 from headrace.spark.options import DEFAULT_URL
 
 _TICK_S: Final = 0.5

@@ -10,8 +10,8 @@ is restarted meanwhile, the job waits for it and asks again.
 """
 
 from headrace.core.stream_id import StreamID
-from headrace.pipelines.asking import connect, groups_of
 from headrace.pipelines.layout import shown_key
+from headrace.spark.connecting import connect
 from headrace.spark.identity import same_streams
 from headrace.spark.offsets import Mark, StreamKey
 from headrace.spark.servers import Server
@@ -43,7 +43,7 @@ def trim_archived(
 def _needed_by_groups(server: Server, key: bytes, ignored: bytes | None) -> list[StreamID]:
     """Return for each group the first ID that it has still to read or to acknowledge."""
     needed = []
-    for group in groups_of(server, key):
+    for group in server.groups(key):
         if group[b"name"] == ignored:
             continue
         first = StreamID.parse(group[b"last-delivered-id"]).successor()

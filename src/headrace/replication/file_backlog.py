@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from headrace.formats.aof import AofReader
+from headrace.replication.master_stream import BadStream, MasterStream
 from headrace.storage.append_files import AppendFiles
 
+_COUNTED_AT_ONCE: Final = 1 << 20  # bytes
 _BEGINNING: Final = 1 << 12  # bytes: a command of an increment that begins behind these comes too late to say where
 
 
@@ -124,3 +126,25 @@ class FileBacklogReader:
             if self._backlog.has_effects(path):
                 raise NotKept  # it does not say where it begins: a Redis wrote it
         return False
+
+
+def count_behind(files: AppendFiles, offset: int) -> int | None:
+    """Count the effects that the append-only files have behind an offset; None where they do not have all.
+
+    our history     ──────────────┬─────── our offset
+    the successor's               └─── it branched off here, as its lineage says
+
+    A former master counts what its successor has never got, before the successor's data replaces its own.
+    """
+    reader = FileBacklogReader(FileBacklog(files), offset)
+    stream = MasterStream()
+    count = 0
+    try:
+        while text := reader.read(_COUNTED_AT_ONCE):
+            stream.take(text)
+            while (argv := stream.next()) is not None:
+                count += argv[0].upper() != b"SELECT"
+            stream.finish(0)
+    except (NotKept, BadStream):
+        return None
+    return count

@@ -29,9 +29,9 @@ from headrace.engine.channel import ChannelFigures, ClosedChannel
 from headrace.engine.client import Client
 from headrace.engine.engine import Engine
 from headrace.replication.applying import CannotApply, MasterApplier
+from headrace.replication.file_backlog import count_behind
 from headrace.replication.incoming_snapshot import BadSnapshot, IncomingSnapshot
 from headrace.replication.lineage import Lineage
-from headrace.replication.lost_effects import count_behind
 from headrace.replication.master_connection import LinkFailed, MasterConnection, shown
 from headrace.replication.master_stream import BadStream
 from headrace.storage.directory import explained

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
-from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
+from headrace.engine.hooks import EVERYTHING, SnapshotParts
 from headrace.storage.child import Outcome
 from headrace.storage.children import Task
 from headrace.storage.disk import Disk

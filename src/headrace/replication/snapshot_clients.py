@@ -7,7 +7,7 @@ import os
 
 from headrace.engine.client import Client
 from headrace.engine.engine import Engine
-from headrace.engine.snapshot_request import SnapshotParts
+from headrace.engine.hooks import SnapshotParts
 from headrace.replication.outgoing_snapshots import OutgoingSnapshots, SnapshotFile, SnapshotKind
 from headrace.session.session import Session
 from headrace.storage.log import Log

@@ -9,21 +9,23 @@
 
 import asyncio
 import os
+import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from headrace.engine.client import Client
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
 from headrace.server.connection import Connection
-from headrace.server.descriptors import raise_descriptor_limit
 from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
 from headrace.session.session import Limits
 from headrace.storage.journal import Journal
 
 _TOO_MANY: Final = b"-ERR max number of clients reached\r\n"
+_OWN_DESCRIPTORS: Final = 32  # for listeners, files and the event loop, beside those of clients
 _STRANGER_MS: Final = 5000  # how long a client that has not logged in keeps its place when there are too many
 
 
@@ -233,3 +235,16 @@ def _shown_address(name: tuple[Any, ...] | None) -> bytes:
 def _shown(client: Client) -> str:
     """Name a client in the log."""
     return f"id={client.id} addr={client.address.decode()} name={client.name.decode(errors='replace')}"
+
+
+def raise_descriptor_limit(clients: int) -> int:
+    """Ask the system for descriptors for so many clients; return for how many there are."""
+    needed = clients + _OWN_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        for most in (max(needed, hard), hard):  # without the right to raise the hard limit, as far as it goes
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, most), most))
+                break
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return clients if soft == resource.RLIM_INFINITY or soft >= needed else soft - _OWN_DESCRIPTORS

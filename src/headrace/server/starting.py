@@ -15,7 +15,7 @@ from headrace.engine.acl.users import BadUsers
 from headrace.engine.configuration.config import Config
 from headrace.engine.engine import Engine
 from headrace.server import redis_conf
-from headrace.server.descriptors import raise_descriptor_limit
+from headrace.server.connections import raise_descriptor_limit
 from headrace.server.log import Log
 from headrace.server.policy_file import read_policies
 from headrace.server.server import Server

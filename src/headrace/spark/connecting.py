@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from headrace.clients.urls import shown
+from headrace.clients.urls import shown, split_urls
 from headrace.spark.delivery import Delivery, Trimming, XAddDelivery
 from headrace.spark.errors import BadOption, MissingStream
 from headrace.spark.options import ServerOptions
@@ -121,6 +121,11 @@ class Connections:
         if self._options.transport == "packed":
             raise BadOption("transport", "packed", f"{server.name} has no HEADRACE command; leave this option out")
         return False
+
+
+def connect(url: str, *, patient: bool = False) -> Connections:
+    """Return the servers of a url; unless `patient`, a command to one that does not answer fails at once."""
+    return Connections(ServerOptions(split_urls(url), "auto", 30.0), patient=patient)
 
 
 def _of_task(options: ServerOptions) -> Connections:

@@ -125,6 +125,10 @@ class Server:
                     break
         return sorted(found)
 
+    def groups(self, key: bytes) -> list[dict[bytes, Any]]:
+        """Return the reply of XINFO GROUPS, a dictionary for each group."""
+        return [dict(zip(group[::2], group[1::2], strict=True)) for group in self.ask("XINFO", "GROUPS", key, key=key)]
+
     def slot(self, key: bytes) -> int:
         """Return a number that is the same for keys which one command may name together."""
         self._node(None)

@@ -11,8 +11,8 @@ import headrace
 from headrace.core.errors import ColdReadError
 from headrace.engine.effect_log import EffectLog
 from headrace.engine.engine import Engine
+from headrace.engine.hooks import EVERYTHING, SnapshotParts
 from headrace.engine.process import resident_bytes
-from headrace.engine.snapshot_request import EVERYTHING, SnapshotParts
 from headrace.formats.rdb_file import ANCESTORS_FIELD, DATABASE_FIELD, HISTORY_FIELD, OFFSET_FIELD, OWN_FIELD
 from headrace.formats.rdb_file_writer import RdbFileWriter
 from headrace.storage.disk import Disk

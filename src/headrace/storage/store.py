@@ -24,8 +24,8 @@ from headrace.engine.blocking.waking import disk_has_more
 from headrace.engine.configuration.settings import SettingRefused
 from headrace.engine.engine import Engine
 from headrace.engine.errors import CommandError
+from headrace.engine.hooks import SnapshotParts
 from headrace.engine.persistence import Persistence, Progress
-from headrace.engine.snapshot_request import SnapshotParts
 from headrace.engine.standing_refusals import Cause
 from headrace.storage.adoption import examine, load_adopted
 from headrace.storage.append_files import AppendFiles

@@ -13,8 +13,8 @@ from headrace.engine.blocking.waiting import REPLICAS, SNAPSHOT
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError, quoted
+from headrace.engine.hooks import SnapshotParts, SnapshotRequest
 from headrace.engine.replication import FailoverRequest, RoleReply
-from headrace.engine.snapshot_request import SnapshotParts, SnapshotRequest
 from headrace.protocol.inline import split_words
 from headrace.protocol.reply import ReplyWriter
 

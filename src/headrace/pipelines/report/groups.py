@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.core.stream_id import StreamID
-from headrace.pipelines.asking import groups_of
 from headrace.pipelines.layout import shown_key
 from headrace.spark.connecting import Connections
 from headrace.spark.servers import Server
@@ -64,7 +63,7 @@ def measure_groups(connections: Connections, states: dict[tuple[int, bytes], Str
         server = connections.server(place)
         seconds, micros = server.ask("TIME")
         now_ms = int(seconds) * 1000 + int(micros) // 1000
-        for info in groups_of(server, key):
+        for info in server.groups(key):
             name = info[b"name"]
             group = groups.setdefault(name, GroupMeasure(shown_key(name)))
             _add(group, info, key, state)

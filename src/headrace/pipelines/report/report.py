@@ -12,13 +12,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.clients.urls import shown, split_urls
-from headrace.pipelines.asking import connect
 from headrace.pipelines.errors import PipelineError, explained
 from headrace.pipelines.report.groups import measure_groups
 from headrace.pipelines.report.measures import measure
 from headrace.pipelines.report.page import render_page
 from headrace.pipelines.running import Progress, Watch, ignore
-from headrace.pipelines.times import id_range
+from headrace.pipelines.selection import id_range
+from headrace.spark.connecting import connect
 from headrace.spark.options import DEFAULT_URL, read_options
 from headrace.spark.streams import StreamState
 

@@ -1,4 +1,4 @@
-r"""Keys as options name them, and options as they name keys.
+r"""What a person selects: keys by names and patterns, ranges of time. And options as they name keys.
 
 "orders,sensor:*"         what a person writes: names and patterns, with commas between
 b"a,b*"  ─► "a\,b\*"      an exact key as the source's option takes it
@@ -6,7 +6,10 @@ b"a,b*"  ─► "a\,b\*"      an exact key as the source's option takes it
 
 from collections.abc import Iterable
 
+from headrace.core.stream_id import StreamID
 from headrace.engine.glob import matcher
+from headrace.pipelines.errors import PipelineError
+from headrace.spark.errors import BadOption
 from headrace.spark.options import read_options
 
 _SPECIAL = "*?[]^-\\"
@@ -39,3 +42,22 @@ def _as_pattern(key: bytes) -> str:
         else:
             letters.append(f"\\{letter}" if letter in _SPECIAL else letter)
     return "".join(letters)
+
+
+def id_range(start: str | None, end: str | None) -> tuple[StreamID | None, StreamID | None]:
+    """Return the first and the last ID from one time on and before another; None: no limit.
+
+    A time is ISO 8601, in UTC where it names no zone, or milliseconds since 1970.
+    """
+    ids: list[StreamID | None] = []
+    for name, option, text in (("from", "startingTimestamp", start), ("to", "endingTimestamp", end)):
+        if text is None:
+            ids.append(None)
+            continue
+        try:
+            options = read_options({"keys": "*", option: text}, streaming=False)
+        except BadOption as refused:
+            raise PipelineError(str(refused).replace(f"option {option!r}", f"the time {name!r}")) from None
+        found = (options.starting if name == "from" else options.ending).everywhere
+        ids.append(found if isinstance(found, StreamID) else None)
+    return ids[0], ids[1]

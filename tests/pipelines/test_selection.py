@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.engine.glob import matcher
-from headrace.pipelines.key_names import keys_option, matching_keys
+from headrace.pipelines.selection import keys_option, matching_keys
 from headrace.spark.options import read_options
 
 KEYS = st.one_of(st.binary(max_size=12), st.text(alphabet="ab,\\*?[]^- \x00é", max_size=10).map(str.encode))
