@@ -2,16 +2,22 @@
 
 import json
 import struct
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import redis
+from fastavro import parse_schema, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 
-from headrace.spark.errors import Malformed
+from headrace.spark.errors import BadOption, Malformed
+from headrace.spark.options import read_options
 from headrace.spark.payloads import read_msgpack
 from support.spark.frames import rows_of, url_of
 
@@ -153,3 +159,90 @@ def test_members_of_the_payload_are_columns_beside_fields(server: redis.Redis, k
     assert reasons[b"4-0"].startswith(f"field 'data' is no {kind}: ".encode())
     with pytest.raises(Malformed, match="option 'mode' is 'failfast': field 'n' of entry 3-0 in stream 's'"):
         read(server, payloadFormat=kind, mode="failfast", endingId="3-0")
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "n", "type": ["null", "long"], "default": None},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+        {"name": "rate", "type": "double"},
+        {
+            "name": "spec",
+            "type": {
+                "type": "record",
+                "name": "Spec",
+                "fields": [
+                    {"name": "a", "type": "int"},
+                    {"name": "tags", "type": {"type": "array", "items": "string"}},
+                ],
+            },
+        },
+        {"name": "raw", "type": "bytes"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "who", "type": {"type": "string", "logicalType": "uuid"}},
+    ],
+}
+WHO = UUID("8b4f5c1e-2f0c-4f53-9a3c-6f4d2b7d1a10")
+RECORD = {
+    "n": 5,
+    "price": Decimal("1.50"),
+    "rate": 0.25,
+    "spec": {"a": 1, "tags": ["x", "y"]},
+    "raw": b"\xff\x00",
+    "at": datetime(2026, 11, 16, 8, 15, 0, 250000, tzinfo=UTC),
+    "day": date(2026, 11, 16),
+    "who": WHO,
+}
+
+
+def avro(record: dict[str, Any]) -> bytes:
+    out = BytesIO()
+    schemaless_writer(out, parse_schema(AVRO), record)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("form", ["as JSON", "as a file"])
+def test_records_of_avro_are_columns(server: redis.Redis, form: str, tmp_path: Path) -> None:
+    schema = json.dumps(AVRO)
+    if form == "as a file":
+        (tmp_path / "order.avsc").write_text(schema)
+        schema = str(tmp_path / "order.avsc")
+    whole = avro(RECORD)
+    server.xadd("s", {"data": whole, "source": "web"}, id="1-0")
+    server.xadd("s", {"data": avro(RECORD | {"n": None}), "n": "7"}, id="2-0")
+    server.xadd("s", {"data": whole[:-3], "n": "8"}, id="3-0")
+    server.xadd("s", {"data": whole + b"\0", "n": "9"}, id="4-0")
+    columns = t.StructType(
+        [*SCHEMA.fields[:-1], t.StructField("day", t.DateType()), t.StructField("who", t.StringType())]
+    )
+    options = {"url": url_of(server), "keys": "s", "payloadField": "data", "payloadFormat": "avro"}
+    one, two, three, four = rows_of(columns, options | {"payloadSchema": schema})
+    assert one == RECORD | {"_id": "1-0", "source": "web", "who": str(WHO)}
+    assert (two["n"], two["price"]) == (None, Decimal("1.50")), "a member that is null is no member that is missing"
+    assert (three["n"], three["rate"], four["n"]) == (8, None, 9)
+    rows_of(columns, options | {"payloadSchema": schema, "deadLetterKey": "dead"})
+    reasons = {fields[b"headrace-id"]: fields[b"headrace-reason"] for _, fields in server.xrange("dead")}
+    assert reasons == {
+        b"3-0": b"field 'data' is no avro: the payload ends too early",
+        b"4-0": b"field 'data' is no avro: the payload has more than one value",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"payloadFormat": "avro"}, "option 'payloadSchema' is missing: the schema of payloadFormat=avro, as JSON, or"),
+        ({"payloadFormat": "avro", "payloadSchema": "/no/such"}, "is neither JSON nor a file that can be read"),
+        ({"payloadFormat": "avro", "payloadSchema": '{"type": "nonsense"}'}, "is no schema of Avro"),
+        ({"payloadFormat": "avro", "payloadSchema": '"string"'}, "is no schema of a record"),
+        ({"payloadSchema": "{}"}, "goes together with payloadFormat=avro"),
+        ({"payloadField": "", "payloadSchema": "{}"}, "option 'payloadField' is '': is empty"),
+        ({"payloadFormat": "xml"}, "expected json or msgpack or avro"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(BadOption, match=sentence):
+        read_options({"url": "redis://127.0.0.1:1", "keys": "s", "payloadField": "data"} | options, streaming=False)

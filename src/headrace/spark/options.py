@@ -36,7 +36,9 @@ r"""The options of a source and of a sink: what they are called, what they may b
                             malformed entries as JSON
       payloadField          the field that has an encoded object,
                             whose members are columns
-      payloadFormat         json, msgpack                           json
+      payloadFormat         json, msgpack, avro                     json
+      payloadSchema         of avro: the schema, as JSON, or a
+                            file that has it
       deadLetterKey         the stream for what cannot be parsed
       minEntriesPerTrigger  a micro-batch waits for so many,        1
       maxTriggerDelay       but not longer than this                15 minutes
@@ -75,11 +77,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Final, Literal, cast
 
 from headrace.clients.urls import EXPECTED, SCHEMES, is_sentinel, split_urls
 from headrace.core.errors import InvalidInterval, InvalidStreamID
 from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID, parse_range_end, parse_range_start
+from headrace.spark.avro import check_avro
 from headrace.spark.errors import BadOption
 from headrace.spark.moments import UNITS, Moments, local_zone, read_zone, to_directives
 
@@ -96,7 +100,7 @@ _READING: Final = (
     *("entriesPerPartition", "columns", "mode", "metadataPrefix", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "failOnMissing", "group", "pushFilters", "readFrom", "archive", "archiveCheckpoint"),
     *("columnNameOfCorruptRecord", "timeZone", "timestampFormat", "deadLetterKey", "minEntriesPerTrigger"),
-    *("maxTriggerDelay", "payloadField", "payloadFormat"),
+    *("maxTriggerDelay", "payloadField", "payloadFormat", "payloadSchema"),
 )
 _WRITING: Final = (
     *("key", "keyColumn", "idColumn", "fieldsColumn", "partitions", "partitionBy", "maxlen", "minid"),
@@ -114,6 +118,8 @@ _CALLED_ELSEWHERE: Final = {
     "endingoffsetsbytimestamp": "endingTimestamp",
     "maxoffsetspertrigger": "maxEntriesPerTrigger",
     "minoffsetspertrigger": "minEntriesPerTrigger",
+    "maxrecordsperpartition": "entriesPerPartition",
+    "includeheaders": "a column named _fields, which has headers like all other fields",
     "groupidprefix": "group",
     "kafka.bootstrap.servers": "url",
     "kafka.group.id": "group",
@@ -194,6 +200,15 @@ class ServerOptions:
 
 
 @dataclass(frozen=True)
+class PayloadFormat:
+    """Which field has an encoded object, and how it is encoded."""
+
+    field: str
+    name: str
+    schema: str | None = None  # of Avro
+
+
+@dataclass(frozen=True)
 class ReadOptions:
     """What to read, and how."""
 
@@ -210,7 +225,7 @@ class ReadOptions:
     metadata_prefix: str
     corrupt_column: str
     moments: Moments
-    payload: tuple[str, str] | None
+    payload: PayloadFormat | None
     """The field that has an encoded object, and how that is encoded."""
     entries_per_trigger: int | None
     bytes_per_trigger: int | None
@@ -434,11 +449,30 @@ def _moments(options: _Given) -> Moments:
     return Moments(zone, format, local_zone())
 
 
-def _payload(options: _Given) -> tuple[str, str] | None:
-    field = options.text("payloadField")
-    if field is None and options.text("payloadFormat") is not None:
-        raise BadOption("payloadFormat", options.text("payloadFormat"), "goes together with payloadField, the field")
-    return None if field is None else (field, options.one_of("payloadFormat", ("json", "msgpack")))
+def _payload(options: _Given) -> PayloadFormat | None:
+    field, schema = options.text("payloadField"), options.text("payloadSchema")
+    if field is None:
+        for name in ("payloadFormat", "payloadSchema"):
+            if options.text(name) is not None:
+                raise BadOption(name, options.text(name), "goes together with payloadField, the field")
+        return None
+    name = options.one_of("payloadFormat", ("json", "msgpack", "avro"))
+    if name != "avro":
+        if schema is not None:
+            raise BadOption("payloadSchema", schema, "goes together with payloadFormat=avro; columns have their types")
+        return PayloadFormat(field, name)
+    if schema is None:
+        raise BadOption("payloadSchema", None, "is missing: the schema of payloadFormat=avro, as JSON, or its file")
+    if not schema.lstrip().startswith(("{", "[", '"')):
+        try:
+            schema = Path(schema).read_text()
+        except OSError as error:
+            raise BadOption("payloadSchema", schema, f"is neither JSON nor a file that can be read: {error}") from None
+    try:
+        check_avro(schema)
+    except ValueError as error:
+        raise BadOption("payloadSchema", schema, str(error)) from None
+    return PayloadFormat(field, name, schema)
 
 
 def _seconds(options: _Given) -> float:

@@ -20,10 +20,11 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -264,8 +265,10 @@ def _json_text(value: Any, spark_type: t.DataType) -> str:
         return str(value)
     if isinstance(value, bytes):
         return value.decode()
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # or a datetime, with its time
         return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
     if isinstance(spark_type, t.StringType):
         return json.dumps(value, default=str)
     raise ValueError

@@ -1,6 +1,6 @@
 """Entries whose data is one encoded object in one field: the options `payloadField` and `payloadFormat`.
 
-    XADD orders * data {"order": 17, "price": 1.50}         payloadField=data   payloadFormat=json, msgpack
+    XADD orders * data {"order": 17, "price": 1.50}         payloadField=data   payloadFormat=json, msgpack, avro
                        └ columns `order` and `price`        a column that the payload lacks is the field of its name
 
 MessagePack is read here, because a reader of it is short, and tasks then need no package more. Its first byte says the
@@ -9,6 +9,8 @@ type, and up to 31 for the length; other lengths follow:
     00…7f number   80…8f map   90…9f array   a0…bf text   e0…ff -32…-1
     c0 nil   c2 c3 boolean   c4…c6 binary   c7…c9 extension   ca cb float   cc…cf unsigned   d0…d3 signed
     d4…d8 extension   d9…db text   dc dd array   de df map
+
+What Avro is read with is in `avro`.
 """
 
 import json
@@ -19,6 +21,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+
+from headrace.spark.avro import avro_reader
+from headrace.spark.options import PayloadFormat
 
 _NUMBERS: Final = {
     0xCA: ">f",
@@ -80,12 +85,12 @@ _READERS: Final[dict[str, Callable[[bytes], dict[str, Any]]]] = {"json": read_js
 class Payloads:
     """The decoded payloads of entries; None where an entry has none, or one that cannot be decoded."""
 
-    def __init__(self, field: str, format: str, texts: pa.Array) -> None:  # noqa: A002  (Spark's word)
-        self.field = field
-        self.format = format
+    def __init__(self, format: PayloadFormat, texts: pa.Array) -> None:  # noqa: A002  (Spark's word)
+        self.field = format.field
+        self.format = format.name
         self.objects: list[dict[str, Any] | None] = []
         self.wrong: dict[int, str] = {}
-        read = _READERS[format]
+        read = _READERS[format.name] if format.schema is None else avro_reader(format.schema)
         for place, text in enumerate(texts.to_pylist()):
             try:
                 self.objects.append(None if text is None else read(text))

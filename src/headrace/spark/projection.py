@@ -36,7 +36,7 @@ from headrace.spark.arrow_columns import EntryDecoder
 from headrace.spark.dead_letters import Letter
 from headrace.spark.errors import BadOption, BadSchema, Malformed
 from headrace.spark.moments import Moments
-from headrace.spark.options import Mode, ReadOptions
+from headrace.spark.options import Mode, PayloadFormat, ReadOptions
 from headrace.spark.parsing import PLAIN, Parsed, parse_column, parse_members, supports
 from headrace.spark.payloads import Payloads
 
@@ -101,7 +101,7 @@ class Projection:
         moments: Moments = PLAIN,
         *,
         keeps_letters: bool = False,
-        payload: tuple[str, str] | None = None,
+        payload: PayloadFormat | None = None,
     ) -> None:
         self._mode = mode
         self._payload = payload
@@ -115,7 +115,7 @@ class Projection:
         self.field_names = [column.name.encode() for column in self._columns if column.metadata is None]
         """The fields that are read: those that become columns, in their order, and the one that has the payload."""
         if payload is not None:
-            self.field_names.append(payload[0].encode())
+            self.field_names.append(payload.field.encode())
         self.wants_fields = keeps_letters or any(column.metadata in {"fields", _CORRUPT} for column in self._columns)
         """Whether all fields of an entry are asked for."""
         self.id_columns = {
@@ -187,7 +187,7 @@ class Projection:
         return self._finished(arrays, malformed)
 
     def _read_payloads(self, raw: RawColumns) -> Payloads | None:
-        return None if self._payload is None else Payloads(*self._payload, raw.values[-1])
+        return None if self._payload is None else Payloads(self._payload, raw.values[-1])
 
     def _parse(self, column: _Column, arrow_type: pa.DataType, texts: pa.Array, payloads: Payloads | None) -> Parsed:
         """Parse a field, or the member of that name that the payload has."""
@@ -275,7 +275,7 @@ class Projection:
         """Decode nodes again, with nothing parsed. The decoder only knows which rows are malformed, not why."""
         names = [column.name for column in self._columns if column.metadata is None]
         if self._payload is not None:
-            names.append(self._payload[0])
+            names.append(self._payload.field)
         fields = list(dict.fromkeys(names))  # a column may be the payload itself
         ids = [pa.field("", pa.string()), pa.field(" ", _PAIRS)]
         decoder = EntryDecoder(pa.schema([*ids, *((name, pa.binary()) for name in fields)]), {"": "id", " ": "fields"})
