@@ -118,20 +118,23 @@ cdef class RequestParser:
 
         `hint` is asyncio's wish and not followed: from loopback, reads of 64 KB cost as much per KB as reads of 16 KB.
         """
-        cdef object view
+        cdef size_t room = 0
+        cdef byte_t *place = self.lend(&room)
+        return PyMemoryView_FromMemory(<char *>place, room, PyBUF_WRITE)
+
+    cdef byte_t *lend(self, size_t *room) except NULL:
+        """The same as `space`, without an object: where the bytes go, and how many there is room for."""
+        cdef byte_t *place
         if self.large != NULL and self.filled < <size_t>self.bulk:
             self.reserve_large(min(<size_t>self.bulk, self.filled + ROOM_LEAST))
             self.lent = PyBytes_GET_SIZE(self.large) - self.filled
-            return PyMemoryView_FromMemory(PyBytes_AS_STRING(self.large) + self.filled, self.lent, PyBUF_WRITE)
-        self.make_room(ROOM_LEAST)
-        if self.end == 0 and self.whole is not None:
-            view = self.whole
+            place = <byte_t *>PyBytes_AS_STRING(self.large) + self.filled
         else:
-            view = PyMemoryView_FromMemory(<char *>self.buffer + self.end, self.capacity - self.end, PyBUF_WRITE)
-            if self.end == 0:
-                self.whole = view
-        self.lent = self.capacity - self.end
-        return view
+            self.make_room(ROOM_LEAST)
+            self.lent = self.capacity - self.end
+            place = self.buffer + self.end
+        room[0] = self.lent
+        return place
 
     cpdef int received(self, Py_ssize_t size) except -1:
         """So many bytes were put at the beginning of what `space` lent."""
@@ -170,7 +173,6 @@ cdef class RequestParser:
     def drop(self) -> None:
         """Give all memory back, at the end: nothing more will arrive, and what has is not asked for."""
         self.forget_request()
-        self.whole = None
         self.lent = 0
         release(self.buffer)
         self.buffer = NULL
@@ -227,7 +229,6 @@ cdef class RequestParser:
         grown = <byte_t *>reallocate(self.buffer, capacity)
         if grown == NULL:
             raise MemoryError
-        self.whole = None
         self.buffer = grown
         self.capacity = capacity
         return 0
@@ -238,7 +239,6 @@ cdef class RequestParser:
         if self.capacity > BUFFER_KEPT or self.end < self.capacity // 4:
             shrunk = <byte_t *>reallocate(self.buffer, BUFFER_SMALL)
             if shrunk != NULL:
-                self.whole = None
                 self.buffer = shrunk
                 self.capacity = BUFFER_SMALL
 

@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import contextlib
 import os
 import resource
 import socket
@@ -21,6 +22,8 @@ from headrace.engine.engine import Engine
 from headrace.server.connection import Connection
 from headrace.server.log import Log
 from headrace.server.protection import DENIED, is_denied
+from headrace.server.socket_connection import SocketConnection, SocketPoll
+from headrace.server.transport_connection import TransportConnection
 from headrace.session.session import Limits
 from headrace.storage.journal import Journal
 
@@ -29,7 +32,7 @@ _OWN_DESCRIPTORS: Final = 32  # for listeners, files and the event loop, beside 
 _STRANGER_MS: Final = 5000  # how long a client that has not logged in keeps its place when there are too many
 
 
-class _LoopConnection(Connection, asyncio.BufferedProtocol):
+class _LoopConnection(TransportConnection, asyncio.BufferedProtocol):
     """A connection that asyncio's own event loop recognises as a buffered protocol; uvloop needs no such mark."""
 
 
@@ -51,7 +54,8 @@ class Connections:
         self._loop = loop
         self._count_handshakes = count_handshakes
         self._limits = Limits()
-        self._transports: dict[Connection, Any] = {}  # of every connection
+        self._open: dict[Connection, None] = {}  # in the order in which they came
+        self._poll = SocketPoll(engine, self._fail)
         self._congested: set[Connection] = set()
         self._idle_checked_ms = 0
         self._all_ended: Callable[[], None] | None = None  # called when the last connection has ended
@@ -60,9 +64,36 @@ class Connections:
             config.watch(name, self._limits_changed)
         self._limits_changed(None)
 
-    def make(self) -> Connection:
-        """Make the protocol of a connection, for the event loop."""
+    def begin(self) -> None:
+        """Serve clients from now on."""
+        self._loop.add_reader(self._poll.fileno, self._poll.run_turn)
+
+    def end(self) -> None:
+        """Serve none any more."""
+        self._loop.remove_reader(self._poll.fileno)
+
+    def take(self, opened: socket.socket) -> None:
+        """Serve a client that has come to a port without TLS, or turn it away."""
+        try:
+            peer, own = opened.getpeername(), opened.getsockname()
+            if opened.family != socket.AF_UNIX:
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:  # it has gone already
+            opened.close()
+            return
+        refusal = self.refusal(peer, secure=False)
+        if refusal is None:
+            SocketConnection(self._engine, self._journal, self, self._limits, self._poll).serve(opened, peer, own)
+            return
+        with opened, contextlib.suppress(OSError):
+            opened.send(refusal, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+    def make_protocol(self) -> TransportConnection:
+        """Make the protocol of a connection that has a transport of the event loop."""
         return _LoopConnection(self._engine, self._journal, self, self._limits)
+
+    def _fail(self, bug: Exception) -> None:
+        self._loop.call_exception_handler({"message": "a connection failed", "exception": bug})
 
     # --- settings ----------------------------------------------------------------------------------------------
 
@@ -78,7 +109,7 @@ class Connections:
         self._limits.pubsub_soft = listeners.soft
         self._limits.pubsub_soft_ms = listeners.seconds * 1000
         self._limits.untaken_ms = self._config["repl-timeout"] * 1000
-        for connection in self._transports:
+        for connection in self._open:
             connection.follow_limits()
 
     def _max_clients_changed(self, clients: int) -> None:
@@ -90,15 +121,12 @@ class Connections:
 
     # --- what connections ask for ------------------------------------------------------------------------------
 
-    def refusal(self, transport: asyncio.Transport) -> bytes | None:
+    def refusal(self, peer: Any, *, secure: bool) -> bytes | None:
         """Say why a new connection cannot stay; None where it can."""
-        taken = len(self._transports) + self._count_handshakes()
-        if transport.get_extra_info("sslcontext") is not None:
-            taken -= 1  # its own handshake
+        taken = len(self._open) + self._count_handshakes() - secure  # without its own handshake
         if taken >= self._config["maxclients"] and not self._end_a_stranger():
             self._engine.stats.rejected_connections += 1
             return _TOO_MANY
-        peer = transport.get_extra_info("peername")
         password = not self._engine.users.default.no_password
         if is_denied(peer, protected=self._config["protected-mode"], password=password):
             self._engine.stats.rejected_connections += 1
@@ -109,7 +137,7 @@ class Connections:
         """Whether one more TLS handshake may begin: handshakes may take a quarter of the places for clients."""
         most = self._config["maxclients"]
         room = self._count_handshakes() < max(most // 4, 1) and (
-            len(self._transports) + self._count_handshakes() < most or self._end_a_stranger()
+            len(self._open) + self._count_handshakes() < most or self._end_a_stranger()
         )
         if not room:
             self._engine.stats.rejected_connections += 1
@@ -118,24 +146,23 @@ class Connections:
     def _end_a_stranger(self) -> bool:
         """End a client that had time to log in and has not, to make room for a new one; False: there is none."""
         until_ms = self._engine.clocks.steady_ms() - _STRANGER_MS
-        for connection, transport in self._transports.items():
+        for connection in self._open:
             client = connection.client
-            if not client.authenticated and client.created_ms <= until_ms and not transport.is_closing():
+            if not client.authenticated and client.created_ms <= until_ms and not connection.is_ending:
                 self._log.verbose(f"Closing client that has not logged in, to make room: {_shown(client)}")
-                transport.abort()
+                connection.abort()
                 return True
         return False
 
-    def welcome(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def welcome(self, connection: Connection, opened: socket.socket, peer: Any, own: Any) -> None:
         """Take note of a new connection, and prepare its socket."""
-        self._transports[connection] = transport
+        self._open[connection] = None
         client = connection.client
-        opened = transport.get_extra_info("socket")
         if opened.family == socket.AF_UNIX:
             client.address = client.local_address = os.fsencode(self._config["unixsocket"]) + b":0"
         else:
-            client.address = _shown_address(transport.get_extra_info("peername"))
-            client.local_address = _shown_address(transport.get_extra_info("sockname"))
+            client.address = _shown_address(peer)
+            client.local_address = _shown_address(own)
             self._keep_alive(opened)
         self._log.verbose(f"Accepted {client.address.decode()}")
 
@@ -149,9 +176,9 @@ class Connections:
 
     def farewell(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
-        self._transports.pop(connection, None)
+        self._open.pop(connection, None)
         self._congested.discard(connection)
-        if self._all_ended is not None and not self._transports:
+        if self._all_ended is not None and not self._open:
             self._all_ended()
 
     def soon(self, callback: Callable[[], None]) -> None:
@@ -206,7 +233,7 @@ class Connections:
             self._close_idle(now_ms - timeout_s * 1000)
 
     def _close_idle(self, since_ms: int) -> None:
-        for connection in list(self._transports):
+        for connection in list(self._open):
             client = connection.client
             busy = client.wait is not None or client.postponed is not None or client.subscribed
             if client.active_ms < since_ms and not busy and not client.is_follower:
@@ -216,11 +243,11 @@ class Connections:
     def end_all(self, then: Callable[[], None]) -> None:
         """Send every client its last replies and end it; call back when none is left."""
         self._all_ended = then
-        if not self._transports:
+        if not self._open:
             then()
             return
         self._engine.flush_clients()
-        for connection in list(self._transports):
+        for connection in list(self._open):
             connection.close_after_replies()
 
 

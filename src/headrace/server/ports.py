@@ -7,18 +7,15 @@ close     takes no more clients; connections stay
 
 import asyncio
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
 
 from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
+from headrace.server.accepting import Acceptor
 from headrace.server.connections import Connections
 from headrace.server.listeners import CannotListen, open_tcp, open_unix
 from headrace.server.log import Log
 from headrace.server.tls import TlsPort
-
-_ACCEPTED_AT_ONCE: Final = 2  # by asyncio's own event loop, each for three turns before it can be refused
 
 
 class Ports:
@@ -27,13 +24,11 @@ class Ports:
     def __init__(self, config: Config, log: Log, loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
         self._config = config
         self._log = log
-        self._loop = loop
-        self._connections = connections
         self._tcp: list[socket.socket] = []
         self._unix: list[socket.socket] = []
-        self._acceptors: dict[socket.socket, asyncio.AbstractServer] = {}
+        self._acceptor = Acceptor(loop, log, connections.take)
         self._bound: tuple[tuple[str, ...], int] = ((), 0)
-        self._tls = TlsPort(config, log, loop, connections.make, connections.has_room_for_handshake)
+        self._tls = TlsPort(config, log, loop, connections.make_protocol, connections.has_room_for_handshake)
         config.watch("port", self._changed)
         config.watch("bind", self._changed)
 
@@ -106,18 +101,9 @@ class Ports:
 
     def _accept(self, listeners: list[socket.socket]) -> None:
         for listener in listeners:
-            self._loop.create_task(self._accept_on(listener))
-
-    async def _accept_on(self, listener: socket.socket) -> None:
-        create: Callable[..., Any] = (
-            self._loop.create_unix_server if listener.family == socket.AF_UNIX else self._loop.create_server
-        )
-        self._acceptors[listener] = await create(self._connections.make, sock=listener, backlog=_ACCEPTED_AT_ONCE)
-        listener.listen(self._config["tcp-backlog"])  # which is the system's queue; asyncio takes so many at once, too
+            self._acceptor.add(listener)
 
     def _close_listeners(self, listeners: list[socket.socket]) -> None:
         for listener in listeners:
-            acceptor = self._acceptors.pop(listener, None)
-            if acceptor is not None:
-                acceptor.close()
+            self._acceptor.remove(listener)
             listener.close()

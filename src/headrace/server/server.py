@@ -106,6 +106,7 @@ class Server:
         self._shutdown.follow_signals()
         try:
             loop.create_task(self._load())
+            self.connections.begin()
             self.ports.accept()
             self.metrics.accept()
             loop.call_soon(self._tick)
@@ -121,6 +122,7 @@ class Server:
             self.metrics.close()
             self.ports.close()
             self.ports.remove_path()
+            self.connections.end()
             loop.close()
 
     async def _load(self) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from headrace.core.errors import HeadraceError
 from headrace.engine.configuration.config import Config
 from headrace.engine.configuration.settings import SettingRefused
+from headrace.server.accepting import Acceptor
 from headrace.server.listeners import CannotListen, open_tcp
 from headrace.server.log import Log
 
@@ -41,8 +42,6 @@ SETTINGS: Final = (
 )
 
 _HANDSHAKE_S: Final = 10  # a client that takes longer is turned away
-_ACCEPTED_AT_ONCE: Final = 64  # before others have their turn
-_PAUSE_S: Final = 1
 _VERSIONS: Final = {
     "tlsv1": ssl.TLSVersion.TLSv1,
     "tlsv1.1": ssl.TLSVersion.TLSv1_1,
@@ -149,6 +148,7 @@ class TlsPort:
         self._loop = loop
         self._make_connection = make_connection
         self._has_room = has_room
+        self._acceptor = Acceptor(loop, log, self._take)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
         self._accepting: list[socket.socket] = []
@@ -223,7 +223,7 @@ class TlsPort:
 
     def _stop_accepting(self) -> None:
         for listener in self._accepting:
-            self._loop.remove_reader(listener)
+            self._acceptor.remove(listener)
             listener.close()
         self._accepting = []
 
@@ -231,35 +231,16 @@ class TlsPort:
         if self._running and not self._accepting:
             self._accepting = [listener.dup() for listener in self._listeners]
             for listener in self._accepting:
-                listener.setblocking(False)
-                self._loop.add_reader(listener, self._take_connections, listener)
+                self._acceptor.add(listener)
 
-    def _take_connections(self, listener: socket.socket) -> None:
-        """Begin a handshake with each that has come, as long as there is room; others are turned away."""
-        for _ in range(_ACCEPTED_AT_ONCE):
-            try:
-                opened, _ = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._log.warning(f"A TLS connection could not be accepted: {error.strerror}.")
-                self._pause_accepting(listener)
-                return
-            if self._has_room():
-                task = self._loop.create_task(self._shake_hands(opened))
-                self._handshakes.add(task)
-                task.add_done_callback(self._handshakes.discard)
-            else:
-                opened.close()
-
-    def _pause_accepting(self, listener: socket.socket) -> None:
-        """Try again in a second: a socket that could not be accepted would be reported again at once."""
-        self._loop.remove_reader(listener)
-        self._loop.call_later(_PAUSE_S, self._resume_accepting, listener)
-
-    def _resume_accepting(self, listener: socket.socket) -> None:
-        if listener in self._accepting:
-            self._loop.add_reader(listener, self._take_connections, listener)
+    def _take(self, opened: socket.socket) -> None:
+        """Begin a handshake with a client that has come, as long as there is room; others are turned away."""
+        if self._has_room():
+            task = self._loop.create_task(self._shake_hands(opened))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+        else:
+            opened.close()
 
     async def _shake_hands(self, opened: socket.socket) -> None:
         try:

@@ -17,7 +17,7 @@ class Client(asyncio.Transport):
         self.is_gone = False
         self._waiting: list[Callable[[Any], None]] = []
         self._received = b""
-        self._protocol: Any = process.connections.make()
+        self._protocol: Any = process.connections.make_protocol()
         self._protocol.connection_made(self)
 
     @property

@@ -187,7 +187,7 @@ class Process:
         self._noted = self.engine.effects.offset
         self.loop.call_soon(self.node.start)
         self.loop.call_later(TICK_S * self._machine.random.random(), self._tick)
-        self._machine.network.listen(self._machine.host, self.loop, self.connections.make)
+        self._machine.network.listen(self._machine.host, self.loop, self.connections.make_protocol)
 
     def _note_written(self) -> None:
         """Note what has come since the last time, or since another place was begun at."""

@@ -17,6 +17,7 @@ from headrace.engine.client import Client
 from headrace.engine.configuration.config import Config
 from headrace.formats.aof import AofReader
 from headrace.server.connection import Connection
+from headrace.server.transport_connection import TransportConnection
 from headrace.session.session import Limits
 from headrace.storage.disk import Disk
 from headrace.storage.errors import fate_unknown
@@ -63,7 +64,7 @@ class Peer:
         self.received = b""
         self.closing = False
         self.reading = True
-        self.connection = Connection(bench.engine, bench.journal, bench, bench.limits)
+        self.connection = TransportConnection(bench.engine, bench.journal, bench, bench.limits)
         self.connection.connection_made(self)  # type: ignore[arg-type]
 
     def send(self, *commands: list[bytes]) -> None:
@@ -188,10 +189,10 @@ class Bench:
             self._to_flush = False
             self.engine.flush_clients()
 
-    def refusal(self, transport: object) -> None:  # noqa: ARG002
+    def refusal(self, peer: object, *, secure: bool) -> None:  # noqa: ARG002
         return None
 
-    def welcome(self, connection: Connection, transport: object) -> None:
+    def welcome(self, connection: Connection, opened: object, peer: object, own: object) -> None:
         pass
 
     def farewell(self, connection: Connection) -> None:
