@@ -393,10 +393,42 @@ def test_permissions_apply(session: Session) -> None:
     assert writer.run("HEADRACE", "COMMIT", "s", "q", 0, 1).startswith(b"*3")
 
 
+def test_each_consumer_is_counted_once_for_what_it_is_given_and_acknowledges() -> None:
+    session = Session()
+    for number in range(1, 11):
+        session.send("XADD", "s", f"{number}-0", "n", number)
+    session.send("XGROUP", "CREATE", "s", "g", 0)
+
+    def counted() -> dict[bytes, tuple[int, int]]:
+        return {row[1]: (row[3], row[5]) for row in session.send("HEADRACE", "CONSUMERS", "s", "g")}
+
+    session.send("XREADGROUP", "GROUP", "g", "a", "COUNT", 4, "STREAMS", "s", ">")
+    session.send("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", 0)
+    assert counted() == {b"a": (4, 0)}, "its own history is not new"
+    assert session.send("XACK", "s", "g", "1-0", "2-0", "9-0") == 2
+    session.send("XCLAIM", "s", "g", "b", 0, "3-0")
+    session.send("XCLAIM", "s", "g", "b", 0, "3-0", "JUSTID")
+    session.send("XAUTOCLAIM", "s", "g", "b", 0, 0, "COUNT", 1)
+    assert counted() == {b"a": (4, 2), b"b": (2, 0)}
+    session.send("XREADGROUP", "GROUP", "g", "b", "COUNT", 3, "NOACK", "STREAMS", "s", ">")
+    session.send("XACKDEL", "s", "g", "ACKED", "IDS", 1, "3-0")
+    session.send("XGROUP", "SETID", "s", "g", "3-0")
+    session.send("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
+    assert counted() == {b"a": (4, 2), b"b": (5, 1), b"c": (1, 0)}
+    session.send("XREADGROUP", "GROUP", "g", "c", "CLAIM", 0, "COUNT", 1, "STREAMS", "s", ">")
+    session.send("XNACK", "s", "g", "FAIL", "IDS", 1, "4-0")
+    assert session.send("XACK", "s", "g", "4-0") == 1, "nobody has it: nobody is counted"
+    assert counted() == {b"a": (4, 2), b"b": (5, 1), b"c": (2, 0)}
+    assert session.run("HEADRACE", "CONSUMERS", "none", "g") == b"-ERR no such key\r\n"
+    assert session.run("HEADRACE", "CONSUMERS", "s", "x").startswith(b"-NOGROUP No such consumer group 'x'")
+    assert session.run("HEADRACE", "CONSUMERS", "s", "g") == session.run("HEADRACE", "CONSUMERS", "s", "g")
+
+
 def test_the_table_knows_them() -> None:
     engine = make_engine(Config())
     assert set(engine.commands.table[b"headrace"].subcommands) == {
         *(b"splits", b"nodes", b"stage", b"commit", b"abort", b"forget", b"link", b"help", b"policy", b"memory"),
+        b"consumers",
         *(b"identity", b"idmplimits", b"idmpforget", b"idmprecord", b"idmprepeat", b"release", b"seen"),
         *(b"schedule", b"scheduled", b"unschedule", b"redrive", b"redriving"),
     }

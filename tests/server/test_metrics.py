@@ -50,6 +50,8 @@ def test_names_are_those_of_redis_exporter_and_values_those_of_the_commands(serv
     assert samples[at("redis_stream_group_consumers", **group)] == 1
     assert samples[at("redis_stream_group_consumer_messages_pending", **group, consumer="b1")] == 4
     assert at("redis_stream_group_consumer_idle_seconds", **group, consumer="b1") in samples
+    assert samples[at("headrace_stream_group_consumer_delivered_total", **group, consumer="b1")] == 4
+    assert samples[at("headrace_stream_group_consumer_acknowledged_total", **group, consumer="b1")] == 0
     assert samples[at("headrace_stream_entries_added_total", **place)] == 10
     assert samples[at("headrace_stream_dead_letters", **place)] == 1
     assert samples[at("redis_commands_total", cmd="xreadgroup")] == 1

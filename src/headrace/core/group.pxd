@@ -17,6 +17,8 @@ cdef class Consumer:
     cdef readonly bytes name
     cdef readonly int64_t seen_time     # last attempt, in ms
     cdef readonly int64_t active_time   # last success; -1: never
+    cdef readonly uint64_t delivered    # entries that it was given, and that it took over; in no file
+    cdef readonly uint64_t acknowledged  # in no file, either: two readings make a rate
     cdef uint32_t number                # its name in the records
     cdef bint is_new                    # made by the attempt under way
     cdef int64_t seen_before            # when it was last seen before that

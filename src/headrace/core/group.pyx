@@ -173,8 +173,11 @@ cdef class Group:
         if self.pending.by_id.tail != NULL:
             slot = self.pending.find(id)
             if slot != NO_SLOT:
-                return self.take_over(slot, consumer, now, 1)
+                self.take_over(slot, consumer, now, 1)
+                consumer.delivered += 1
+                return 0
         self.pending.add(id, now, 1, consumer.number, consumer.owned)
+        consumer.delivered += 1
         return 0
 
     cdef int take_over(self, uint32_t slot, Consumer consumer, int64_t time, uint64_t deliveries) except -1:
@@ -185,6 +188,7 @@ cdef class Group:
         except MemoryError:
             self.pending.set_deliveries(slot, former)
             raise
+        consumer.delivered += deliveries > former
         return 0
 
     cdef int redeliver(self, uint32_t slot, int64_t now) except -1:
@@ -201,8 +205,12 @@ cdef class Group:
 
     cdef bint acknowledge_id(self, ID id) noexcept:
         cdef uint32_t slot = self.pending.find(id)
+        cdef uint32_t owner
         if slot == NO_SLOT:
             return False
+        owner = self.pending.slab.at(slot).owner
+        if owner != NOBODY:
+            (<Consumer>self.numbered[owner]).acknowledged += 1
         self.forget(slot)
         if self.pending.slab.is_sparse() and not self.pending.vast_deliveries:
             self.empty_a_block()
@@ -342,7 +350,9 @@ cdef class Group:
         try:
             while (count == 0 or left > 0) and cursor.next():
                 entry = (wrap_id(cursor.node.id), fields_of(&cursor.node))
-                if not noack:
+                if noack:
+                    reader.delivered += 1
+                else:
                     self.deliver(cursor.node.id, reader, now)
                     reader.active_time = now
                 self.advance(cursor.node.id)
@@ -608,6 +618,7 @@ cdef class Group:
         for consumer in self.consumer_list():
             fresh = Consumer(consumer.name, consumer.owned.copy(twin.pending.slab), consumer.number, consumer.seen_time)
             fresh.active_time = consumer.active_time
+            fresh.delivered, fresh.acknowledged = consumer.delivered, consumer.acknowledged
             twin.consumers.insert(fresh.name, fresh)
             twin.numbered[fresh.number] = fresh
         return twin

@@ -12,7 +12,6 @@ from headrace.commands.declaration.table import SECOND, command, container
 from headrace.commands.streams.arguments import INVALID_ID
 from headrace.commands.streams.history import expect_nodes
 from headrace.core.errors import InvalidInterval, InvalidStreamID
-from headrace.core.offloading import cold_figures
 from headrace.core.packed import split_range, take_nodes
 from headrace.core.stream_id import StreamID, parse_range_end, parse_range_start
 from headrace.engine.call import Call
@@ -133,32 +132,6 @@ def headrace_identity(call: Call) -> None:
         call.changed()
         call.emit([b"HEADRACE", b"IDENTITY", call.argv[2], given])
     call.reply.bulk(given)
-
-
-@command("headrace|memory key", arity=3, flags=Flag.READ, keys=SECOND, since="0.3.0", group="headrace")
-def headrace_memory(call: Call) -> None:
-    """Reply what of a stream is in memory, and what is on disk: entries, nodes, and bytes; nil where there is no key.
-
-    In memory are nodes, the index that leads to them, groups and pending lists. On disk are nodes alone, in as many
-    parts of segments.
-    """
-    stream = call.stream(2)
-    if stream is None:
-        call.reply.null()
-        return
-    parts, nodes, entries, size = cold_figures(stream)
-    call.reply.map(7)
-    for name, value in (
-        (b"memory-entries", len(stream) - entries),
-        (b"memory-nodes", stream.node_count - nodes),
-        (b"memory-bytes", stream.memory_usage),
-        (b"disk-entries", entries),
-        (b"disk-nodes", nodes),
-        (b"disk-bytes", size),
-        (b"disk-parts", parts),
-    ):
-        call.reply.bulk(name)
-        call.reply.integer(value)
 
 
 @command("headrace|help", arity=2, flags=Flag.LOADING | Flag.STALE, since="0.1.0", group="headrace")

@@ -495,7 +495,9 @@ cdef class Reading:
             else:
                 reply_entry(reply, &cursor.node)
             group.advance(cursor.node.id)
-            if not self.noack:
+            if self.noack:
+                consumer.delivered += 1
+            else:
                 group.deliver(cursor.node.id, consumer, now)
                 consumer.active_time = now
                 if self.call.engine.effects.wanted:

@@ -85,7 +85,7 @@ class _StreamFigures:
         self._families.gauge("headrace_stream_scheduled", "Messages that are added later", count, where)
 
     def _add_group(self, group: Group, stream: Stream, where: str) -> None:
-        gauge = self._families.gauge
+        gauge, counter = self._families.gauge, self._families.counter
         consumers = group.consumer_list()
         gauge("redis_stream_group_consumers", "Consumers of a group", len(consumers), where)
         gauge("redis_stream_group_messages_pending", "Entries not acknowledged", group.pending_count, where)
@@ -120,6 +120,10 @@ class _StreamFigures:
                 idle_ms = max(self._now_ms - consumer.seen_time, 0)
                 gauge("redis_stream_group_consumer_messages_pending", "Entries of a consumer", len(consumer), who)
                 gauge("redis_stream_group_consumer_idle_seconds", "Since when it was not seen", idle_ms / 1000, who)
+                delivered = "Entries that it was given, or took over, since the server started"
+                counter("headrace_stream_group_consumer_delivered_total", delivered, consumer.delivered, who)
+                acknowledged = "Entries that it acknowledged since the server started"
+                counter("headrace_stream_group_consumer_acknowledged_total", acknowledged, consumer.acknowledged, who)
 
     def _lag_seconds(self, group: Group, stream: Stream) -> float:
         """Return the age of the first entry that a group was not given; where that is on disk, of its position."""
