@@ -233,6 +233,35 @@ def test_the_rax_is_walked_and_every_byte_says_what_it_means(page: "Page", serve
     assert page.locator("details table tbody tr").count() == parts.count()
 
 
+def test_a_rate_of_each_consumer_and_what_stands_behind_the_server_are_shown(
+    page: "Page", server: ServerProcess
+) -> None:
+    client = server.client()
+    client.delete("rated")
+    client.xadd("rated", {"n": 1})
+    client.xgroup_create("rated", "g", "0")
+    client.xreadgroup("g", "still", {"rated": ">"})
+    visit(page, "#/group/rated/g")
+    page.get_by_role("columnheader", name="Acknowledged/s").wait_for()
+    client.xadd("rated", {"n": 1})
+    client.xreadgroup("g", "busy", {"rated": ">"})
+    consumers = page.locator("main#page section", has=page.get_by_role("heading", name="Consumers", exact=True))
+    busy, still = (consumers.locator("tr", has_text=name).locator("td").nth(3) for name in ("busy", "still"))
+    busy.wait_for()
+    deadline = time.monotonic() + PATIENCE_S
+    while busy.inner_text() in ("0", "–"):
+        assert time.monotonic() < deadline
+        client.xadd("rated", {"n": 1})
+        [[_, entries]] = client.xreadgroup("g", "busy", {"rated": ">"})
+        client.xack("rated", "g", *[id for id, _ in entries])
+        page.wait_for_timeout(50)
+    assert still.inner_text() == "0"
+    visit(page, "#/server/info")
+    shown = page.locator("main#page").inner_text()
+    for text in ("No replica follows this server.", "No journal is written (appendonly no)", "Keyspace", "Database"):
+        assert text in shown
+
+
 # --- acts ------------------------------------------------------------------------------------------------------------
 
 

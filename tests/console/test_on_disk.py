@@ -32,3 +32,6 @@ def test_pages_and_metrics_say_what_is_on_disk(tmp_path: Path) -> None:
         for field in ("headrace_cold_bytes", "headrace_segments", "headrace_segment_bytes"):
             assert samples[at(field)] == told[field] > 0
         assert samples[at("headrace_offloaded_bytes_total")] == told["headrace_offloaded_bytes"] > 0
+        segments = user.ask("server")["segments"]
+        assert (segments["files"], segments["bytes"]) == (told["headrace_segments"], told["headrace_segment_bytes"])
+        assert (segments["alive"], segments["problem"]) == (told["headrace_cold_bytes"], "")

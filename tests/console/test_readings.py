@@ -11,8 +11,9 @@ from headrace.console.api.filters import read_filter
 from headrace.console.errors import Refused
 from headrace.console.texts import command_line
 from headrace.engine.configuration.config import Config
-from support.console_process import ConsoleProcess, User
+from support.console_process import ConsoleProcess, User, console_of
 from support.patience import await_that
+from support.replication.server_pair import is_writable
 from support.server_process import ServerProcess
 
 BINARY = b"bin\xff\x00ary"
@@ -265,6 +266,60 @@ def test_the_server_is_shown_without_its_secrets(server: ServerProcess, user: Us
     assert user.ask("server")["sections"][0]["name"] == "server"
 
 
+def test_what_each_consumer_did_is_counted(server: ServerProcess, user: User) -> None:
+    client = server.client()
+    for number in range(10):
+        client.xadd("s", {"n": number}, id=f"{number + 1}-0")
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "quick", {"s": ">"}, count=6)
+    client.xreadgroup("g", "slow", {"s": ">"}, count=2, noack=True)
+    client.xack("s", "g", "1-0", "2-0")
+    client.xclaim("s", "g", "slow", 0, ["3-0", "4-0"])
+    client.xclaim("s", "g", "slow", 0, ["3-0"], justid=True)
+    told = user.ask("group", stream="s", group="g")
+    counted = {each["name"]: (each["delivered"], each["acknowledged"]) for each in told["consumers"]}
+    assert (told["counts"], counted) == (True, {"quick": (6, 2), "slow": (4, 0)})
+    assert user.ask("group", stream="s", group="g")["at_ms"] > told["at_ms"]
+
+
+def test_a_master_and_its_replica_say_what_info_says(tmp_path: Path) -> None:
+    for name in ("m", "r"):
+        (tmp_path / name).mkdir()
+    flags = ("--min-replicas-to-confirm", "1", "--repl-ping-replica-period", "3600")
+    with ServerProcess(tmp_path / "m", *flags) as master, master.client() as leader:
+        following = ("--replicaof", f"127.0.0.1 {master.port}")
+        with (
+            ServerProcess(tmp_path / "r", *following) as replica,
+            console_of(master, tmp_path / "m") as of_master,
+            console_of(replica, tmp_path / "r") as of_replica,
+        ):
+            await_that(lambda: is_writable(leader))
+            for number in range(10):
+                leader.xadd("s", {"n": number})
+            info = leader.info()
+            first, second = User(of_master), User(of_replica)
+            told = first.ask("server")
+            [shown] = told["replication"]["replicas"]
+            assert (told["replication"]["role"], told["replication"]["to_confirm"]) == ("master", "1")
+            assert shown["address"] == f"{info['slave0']['ip']}:{replica.port}"
+            assert shown["behind"] == info["master_repl_offset"] - info["slave0"]["offset"] == 0
+            assert shown["state"] == "online"
+            assert told["journal"]["enabled"]
+            assert (told["journal"]["policy"], told["journal"]["size"]) == ("always", info["aof_current_size"])
+            assert (told["journal"]["syncs"], told["journal"]["base"]) == (
+                info["headrace_syncs"],
+                info["aof_base_size"],
+            )
+            assert told["keyspace"] == [{"db": 0, "keys": 2, "expires": 0, "ttl_ms": None}]
+            assert first.ask("overview")["server"]["replication"]["replicas"][0]["behind"] == 0
+            followed = second.ask("server")["replication"]
+            assert (followed["role"], followed["master"]) == ("slave", f"127.0.0.1:{master.port}")
+            assert (followed["link"], followed["offset"]) == ("up", info["master_repl_offset"])
+            master.process.kill()
+            await_that(lambda: second.ask("server")["replication"]["link"] == "down")
+            assert second.ask("overview")["server"]["replication"]["down_ms"] is not None
+
+
 @pytest.mark.parametrize("kind", ["redis", "valkey"])
 def test_another_server_is_shown_with_what_it_has(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     redis_server: redis.Redis = request.getfixturevalue(f"{kind}_server")
@@ -281,7 +336,16 @@ def test_another_server_is_shown_with_what_it_has(kind: str, request: pytest.Fix
         assert user.ask("streams")["rows"][0]["groups"][0]["name"] == "g"
         assert user.ask("stream", stream="s")["policy"] is None
         assert user.ask("entry", stream="s", id="1-1")["places"][0]["state"] == "pending"
-        assert user.ask("group", stream="s", group="g")["consumers"][0]["name"] == "c"
+        group = user.ask("group", stream="s", group="g")
+        assert (group["consumers"][0]["name"], group["counts"]) == ("c", False)
+        shown = user.ask("server")
+        assert (shown["journal"]["enabled"], shown["journal"]["syncs"], shown["segments"]) == (False, None, None)
+        assert shown["replication"] | {"offset": 0} == {
+            "role": "master",
+            "offset": 0,
+            "replicas": [],
+            "to_confirm": None,
+        }
         assert user.ask("settings")["rows"][0]["default"] is None
         assert next(row for row in user.ask("latency")["commands"] if row["command"] == "xadd")["calls"] >= 1
         assert user.ask("pipelines")["reading"] == []

@@ -1,5 +1,6 @@
 """One group: how far it is, its consumers, and what is pending by age and by deliveries."""
 
+import time
 from typing import Any, Final
 
 from headrace.console.api.catalogue import add_oldest
@@ -27,6 +28,7 @@ async def read_group(session: Session, body: dict[str, Any]) -> dict[str, Any]:
     if told is None:
         raise Refused(404, "no_group")
     consumers = [pairs(each) for each in await session.link.ask("XINFO", "CONSUMERS", key, name)]
+    handled = await _read_handled(session, key, name)
     records = await session.link.ask("XPENDING", key, name, "-", "+", _COUNTED)
     row: dict[str, Any] = {
         "stream": key,
@@ -49,13 +51,30 @@ async def read_group(session: Session, body: dict[str, Any]) -> dict[str, Any]:
                 "pending": each["pending"],
                 "idle_ms": each["idle"],
                 "inactive_ms": each.get("inactive"),
+                **handled.get(each["name"], {}),
             }
             for each in sorted(consumers, key=lambda each: -each["pending"])[:_MOST_CONSUMERS]
         ],
         "consumer_count": len(consumers),
+        "at_ms": time.monotonic() * 1000,
+        "counts": bool(handled) or not consumers,
         "counted": len(records),
         "by_age": _spread([record[2] for record in records], _AGES_MS),
         "by_deliveries": _spread([record[3] for record in records], _DELIVERIES),
+    }
+
+
+async def _read_handled(session: Session, key: bytes, name: bytes) -> dict[bytes, dict[str, int]]:
+    """Read how many entries each consumer was given and acknowledged, which only a Headrace counts."""
+    if not session.product.get("headrace"):
+        return {}
+    try:
+        reply = await session.link.ask("HEADRACE", "CONSUMERS", key, name)
+    except Refused:
+        return {}  # it is too old, the user may not, or the group has just gone
+    return {
+        each["name"]: {"delivered": each["delivered"], "acknowledged": each["acknowledged"]}
+        for each in map(pairs, reply)
     }
 
 

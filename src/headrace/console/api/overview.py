@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from headrace.console.api.catalogue import worst_streams
+from headrace.console.api.standing import replication_of
 from headrace.console.errors import Refused
 from headrace.console.link import info_of
 from headrace.console.sessions import Session
@@ -32,9 +33,7 @@ async def read_overview(session: Session, _body: dict[str, Any]) -> dict[str, An
         told["server"] |= {name: info[name] for name in _WORDS if name in info}
         told["server"]["writes"] = sum(_calls(info, name) for name in _WRITES)
         told["server"]["reads"] = sum(_calls(info, name) for name in _READS)
-        told["server"]["replicas"] = [
-            info[name] for name in info if name.startswith("slave") and "offset=" in info[name]
-        ]
+        told["server"]["replication"] = replication_of(info)
     except Refused as refusal:
         _note(told, "server", refusal)
     try:

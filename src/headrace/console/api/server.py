@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from headrace.console.link import info_of, refusal_of
+from headrace.console.api.standing import journal_of, keyspace_of, replication_of, segments_of
+from headrace.console.link import info_of, pairs, refusal_of
 from headrace.console.sessions import Session
 from headrace.engine.configuration.config import Config
 
@@ -20,17 +21,28 @@ _SHOWN_OF_CLIENTS: Final = ("id", "addr", "name", "user", "db", "age", "idle", "
 
 
 async def read_server(session: Session, _body: dict[str, Any]) -> dict[str, Any]:
-    """Read the sections of INFO that say what the server is and keeps."""
-    replies = await session.link.ask_all([("INFO", section) for section in _SECTIONS])
-    for reply in replies:
+    """Read what the server is and keeps: replicas, journal, segments and keys, and the sections of INFO as they are."""
+    *replies, settings = await session.link.ask_all(
+        [*(("INFO", section) for section in _SECTIONS), ("CONFIG", "GET", "appendfsync", "min-replicas-to-confirm")]
+    )
+    sections = []
+    for section, reply in zip(_SECTIONS, replies, strict=True):
         if isinstance(reply, Exception):
             return {"sections": [], "refused": str(reply)}
+        sections.append({"name": section, "fields": list(info_of(reply).items())})
+    info = {name: value for section in sections for name, value in section["fields"]}
+    known = {} if isinstance(settings, Exception) else pairs(settings)
     return {
-        "sections": [
-            {"name": section, "fields": list(info_of(reply).items())}
-            for section, reply in zip(_SECTIONS, replies, strict=True)
-        ]
+        "sections": sections,
+        "replication": replication_of(info) | {"to_confirm": _text_of(known.get("min-replicas-to-confirm"))},
+        "journal": journal_of(info) | {"policy": _text_of(known.get("appendfsync"))},
+        "segments": segments_of(info),
+        "keyspace": keyspace_of(info),
     }
+
+
+def _text_of(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
 
 
 async def read_slow_log(session: Session, _body: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,23 @@
 // Pictures of numbers over time, by uPlot; each has its latest numbers beside its title, and all of them as a table.
 import { add, fill, freshId, h } from "./dom.js";
-import { time } from "./format.js";
+import { duration, number, size, speed, time } from "./format.js";
 import { t } from "./texts.js";
 
 const MOST_POINTS = 180;
 
+// Where an axis may have its lines: sizes at powers of two, times at what clocks count in, counts at whole numbers.
+const DECIMAL = [...Array(16).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
+const BYTES = [...Array(50).keys()].map((power) => 2 ** power);
+const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
+const TIMES = [...[...Array(6).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** (power - 3))),
+  ...[1, 2, 5, 10, 15, 30].map((each) => each * SECOND), ...[1, 2, 5, 10, 15, 30].map((each) => each * MINUTE),
+  ...[1, 2, 3, 6, 12].map((each) => each * HOUR), ...DECIMAL.slice(0, 12).map((each) => each * DAY)];
+const STEPS = new Map([[size, BYTES], [speed, BYTES], [duration, TIMES], [number, DECIMAL]]);
+
 function color(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+
+// Wide enough for the longest text beside it.
+function axisWidth(plot, texts) { return Math.max(40, 14 + 6.5 * Math.max(...(texts ?? [""]).map((text) => text.length))); }
 
 // series: [{ label, show: value => text }]
 export class Chart {
@@ -45,9 +57,9 @@ export class Chart {
       const axis = { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       this.plot = new window.uPlot({
         width, height: 120, cursor: { y: false }, legend: { show: false }, padding: [8, 4, 0, 0],
-        scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
+        scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
         axes: [{ ...axis, size: 24, space: 70, values: (_, all) => all.map((each) => time(each * 1000, { date: false, millis: false })) },
-          { ...axis, size: 56, space: 32, values: (_, all) => all.map((each) => this.series[0].show(each)) }],
+          { ...axis, size: axisWidth, space: 32, incrs: STEPS.get(this.series[0].show), values: (_, all) => all.map((each) => this.series[0].show(each)) }],
         series: [{}, ...this.series.map((_, place) => ({ stroke: color(`--series${place}`), width: 1.5, points: { show: (plot) => plot.data[0].length < 10, size: 4, fill: color(`--series${place}`) }, spanGaps: true }))],
       }, this.data, this.box);
     } else {

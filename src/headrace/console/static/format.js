@@ -1,5 +1,5 @@
 // How numbers, sizes, durations and times look, in every page alike.
-import { language } from "./texts.js";
+import { language, t } from "./texts.js";
 
 export function number(value) {
   return value === null || value === undefined ? "–" : Number(value).toLocaleString(language());
@@ -18,6 +18,8 @@ export function size(bytes) {
   while (value >= 1000 && unit < units.length - 1) { value /= 1024; unit += 1; }
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
+
+export function speed(bytes) { return bytes === null || bytes === undefined ? "–" : `${size(bytes)}/s`; }
 
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
@@ -53,3 +55,5 @@ export function age(id) {
   const ms = idTime(id);
   return ms === null ? "–" : duration(Math.max(Date.now() - ms, 0));
 }
+
+export function ago(id) { return idTime(id) === null ? "–" : t("ago", { age: age(id) }); }

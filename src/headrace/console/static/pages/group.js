@@ -2,7 +2,7 @@
 import { ask, session } from "../api.js";
 import { Chart, bars } from "../charts.js";
 import { fill, h } from "../dom.js";
-import { age, duration, idTime, number, time } from "../format.js";
+import { age, duration, idTime, number, rate, time } from "../format.js";
 import { decodeName, encodeName } from "../names.js";
 import { t } from "../texts.js";
 import { act, dialog, empty, every, field, loading, mayAct, name, notice, problemBox, say, table } from "../widgets.js";
@@ -53,21 +53,22 @@ export async function show(place, [encodedStream, encodedGroup], signal) {
       figure(t("consumers"), number(told.consumer_count)),
       figure(t("position"), idTime(told.last) === null ? told.last : t("ago", { age: age(told.last) }), told.last),
       figure(t("group.speed"), speed === null ? "–" : number(Math.round(speed)), t("entries_per_second")));
-    const seconds = (bound) => (bound === null ? t("group.longer") : `≤ ${duration(bound)}`);
+    const seconds = (bound) => (bound === null ? t("group.longer") : `≤ ${duration(bound).replace(".0 ", " ")}`);
     fill(pictures, bars(t("group.by_age"), told.by_age.map(([bound, count]) => [seconds(bound), count]), told.counted < told.pending ? t("group.counted", { n: number(told.counted) }) : ""),
       bars(t("group.by_deliveries"), told.by_deliveries.map(([bound, count]) => [bound === null ? t("group.more_often") : `≤ ${bound}`, count])));
-    for (const each of told.consumers) {
-      const known = rates.get(each.name);
-      rates.set(each.name, { pending: each.pending, change: known ? each.pending - known.pending : 0 });
-    }
+    const since = (each, field) => { const known = rates.get(each.name); return known && each[field] >= known[field] ? (each[field] - known[field]) / ((told.at_ms - known.at_ms) / 1000) : null; };
+    for (const each of told.consumers) { each.given = since(each, "delivered"); each.settled = since(each, "acknowledged"); }
+    for (const each of told.consumers) rates.set(each.name, { ...each, at_ms: told.at_ms });
     fill(consumers, table([
       { label: t("consumer"), cell: (row) => h("button", { class: "link", onclick: () => { consumer = row.name; start = "-"; readPending(); } }, name(row.name)) },
       { label: t("pending"), num: true, cell: (row) => number(row.pending) },
-      { label: t("change"), num: true, narrow: true, cell: (row) => { const change = rates.get(row.name).change; return change > 0 ? `+${number(change)}` : number(change); } },
+      told.counts && { label: t("group.given"), num: true, narrow: true, cell: (row) => rate(row.given) },
+      told.counts && { label: t("group.settled"), num: true, cell: (row) => rate(row.settled) },
       { label: t("idle"), num: true, cell: (row) => duration(row.idle_ms) },
       { label: t("inactive"), num: true, narrow: true, cell: (row) => duration(row.inactive_ms) },
       mayAct() && { label: "", cell: (row) => h("button", { class: "small danger", onclick: async () => { if (await act("delete_consumer", { stream, group, consumer: row.name })) again() } }, t("delete")) },
-    ].filter(Boolean), told.consumers, { label: t("consumers"), emptyText: t("group.no_consumers") }));
+    ].filter(Boolean), told.consumers, { label: t("consumers"), emptyText: t("group.no_consumers") }),
+    told.counts ? null : h("p", { class: "note" }, t("group.no_rates")));
   }
 
   function again() {

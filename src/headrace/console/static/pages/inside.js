@@ -86,7 +86,7 @@ export async function show(place, [encoded, master], signal) {
     catch (error) { if (error.name !== "AbortError") fill(bytes, problemBox(error)); return; }
     for (const each of tree.querySelectorAll("[data-master]")) each.setAttribute("aria-current", String(each.dataset.master === wanted));
     const title = h("h2", { tabindex: "-1" }, t("inside.node", { id: wanted }));
-    fill(bytes, h("section", { class: "card list" }, h("header", {}, title, h("span", { class: "quiet" }, `${number(told.bytes)} ${t("inside.bytes")}`)), bytesPicture(told)));
+    fill(bytes, h("section", { class: "card list" }, h("header", {}, title, h("span", { class: "quiet" }, t("inside.bytes_of", { n: number(told.bytes) }))), bytesPicture(told)));
     if (moves) { title.focus(); title.scrollIntoView({ block: "nearest" }); }
   }
 

@@ -2,10 +2,11 @@
 import { ask, session } from "../api.js";
 import { Chart } from "../charts.js";
 import { fill, h } from "../dom.js";
-import { duration, idTime, number, rate, size } from "../format.js";
+import { duration, idTime, number, rate, size, speed } from "../format.js";
 import { encodeName } from "../names.js";
 import { t } from "../texts.js";
 import { empty, every, loading, name, problemBox, table } from "../widgets.js";
+import { replicationCard } from "./standing.js";
 
 const EVERY_MS = 2000;
 
@@ -18,16 +19,17 @@ export async function show(place, _words, signal) {
     new Chart(t("overview.traffic"), [{ label: t("overview.writes"), show: rate }, { label: t("overview.reads"), show: rate }]),
     new Chart(t("overview.memory"), [{ label: t("overview.used"), show: size }]),
     new Chart(t("overview.clients"), [{ label: t("overview.connected"), show: number }, { label: t("overview.blocked"), show: number }]),
-    new Chart(t("overview.network"), [{ label: t("overview.in"), show: (value) => `${size(value)}/s` }, { label: t("overview.out"), show: (value) => `${size(value)}/s` }]),
+    new Chart(t("overview.network"), [{ label: t("overview.in"), show: speed }, { label: t("overview.out"), show: speed }]),
   ];
-  if (session.about.product.headrace) charts.push(new Chart(t("overview.sync"), [{ label: t("overview.average"), show: (value) => duration(value) }]),
+  if (session.about.product.headrace) charts.push(new Chart(t("overview.sync"), [{ label: t("overview.average"), show: duration }]),
     new Chart(t("overview.group_chart"), [{ label: t("overview.commands"), show: rate }]));
   signal.addEventListener("abort", () => charts.forEach((chart) => chart.close()));
   const figures = h("dl", { class: "figures" });
   const worst = h("div", { class: "grid" });
   const trouble = h("div");
+  const standing = h("div");
   fill(place, h("h1", {}, t("nav.overview")), trouble, figures, h("div", { class: "grid charts" }, ...charts.map((chart) => chart.element)),
-    h("h2", {}, t("overview.worst")), worst);
+    standing, h("h2", {}, t("overview.worst")), worst);
   fill(worst, loading());
   let before = null;
   await every(EVERY_MS, signal, async () => {
@@ -65,9 +67,14 @@ export async function show(place, _words, signal) {
       server.headrace_syncs === undefined ? null : figure(t("overview.journal"), t("overview.syncs", { n: rate(former ? syncs / former.seconds : 0) }), groups),
       figure(t("overview.clients"), number(server.connected_clients), t("overview.n_blocked", { n: number(server.blocked_clients) })),
       figure(t("overview.role"), t(`role.${server.role}`), server.role === "slave"
-        ? `${server.master_host}:${server.master_port} ${server.master_link_status}` : t("overview.replicas", { n: number(server.connected_slaves) }),
+        ? `${server.master_host}:${server.master_port} ${server.master_link_status}` : server.connected_slaves === 1 ? t("overview.replica") : t("overview.replicas", { n: number(server.connected_slaves) }),
       server.role === "slave" && server.master_link_status !== "up" ? "bad" : ""),
       figure(t("overview.uptime"), duration(server.uptime_in_seconds * 1000), `${session.about.product.name} ${session.about.product.version}`));
+    drawReplication(server.replication);
+  }
+
+  function drawReplication(told) {
+    if (told.replicas.length || told.role === "slave") fill(standing, replicationCard(told)); else fill(standing);
   }
 
   function drawWorst(told) {

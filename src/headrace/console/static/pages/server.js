@@ -5,6 +5,7 @@ import { duration, number, size, time } from "../format.js";
 import { shownName } from "../names.js";
 import { settingMeaning } from "../settings_texts.js";
 import { language, t } from "../texts.js";
+import { journalCard, keyspaceCard, replicationCard, segmentsCard } from "./standing.js";
 import { act, empty, loading, mayAct, problemBox, say, searchBox, table } from "../widgets.js";
 
 const TABS = ["info", "slow", "latency", "clients", "settings", "users"];
@@ -21,7 +22,8 @@ export async function show(place, [chosen], signal) {
   async function info() {
     const told = await ask("server", {}, signal);
     if (told.refused) { fill(content, empty(told.refused)); return; }
-    fill(content, h("div", { class: "grid" }, ...told.sections.map((section) => h("section", { class: "card list" }, h("header", {}, h("h2", {}, section.name)),
+    fill(content, h("div", { class: "grid cards" }, ...[replicationCard(told.replication), journalCard(told.journal), segmentsCard(told.segments), keyspaceCard(told.keyspace)].filter(Boolean)),
+      h("h2", { class: "apart" }, "INFO"), h("div", { class: "grid cards" }, ...told.sections.map((section) => h("section", { class: "card list" }, h("header", {}, h("h2", {}, section.name)),
       section.fields.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": section.name }, h("table", { class: "small" }, add(h("tbody"), section.fields.map(([field, value]) => h("tr", {}, h("th", { scope: "row" }, field), h("td", { class: "value" }, shownName(value, 200)))))))
         : empty(t("nothing"))))));
   }

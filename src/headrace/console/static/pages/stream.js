@@ -1,7 +1,7 @@
 // One stream: entries by pages from any ID or time, a live tail, filters, one entry with its place in each group.
 import { ask, lines } from "../api.js";
 import { add, fill, h } from "../dom.js";
-import { age, duration, idTime, number, size, time } from "../format.js";
+import { age, ago, duration, idTime, number, size, time } from "../format.js";
 import { decodeName, encodeName, shownName, word } from "../names.js";
 import { t } from "../texts.js";
 import { viewsOf } from "../views.js";
@@ -55,7 +55,7 @@ export async function show(place, [encoded], signal) {
     }
     const figure = (label, value, note) => h("div", { class: "figure" }, h("dt", {}, label), h("dd", {}, value, note && h("small", {}, note)));
     fill(facts, figure(t("length"), number(known.length), known.added !== null && t("stream.added", { n: number(known.added) })),
-      figure(t("first_entry"), age(known.first), known.first), figure(t("last_entry"), age(known.last), known.last),
+      figure(t("first_entry"), ago(known.first), known.first), figure(t("last_entry"), ago(known.last), known.last),
       figure(t("memory"), size(known.memory), known.nodes && t("stream.nodes", { n: number(known.nodes) })),
       known.where?.["disk-bytes"] ? figure(t("overview.disk"), size(known.where["disk-bytes"]), t("overview.entries", { n: number(known.where["disk-entries"]) })) : null,
       known.dead ? figure(t("nav.dead"), h("a", { href: `#/dead/${encodeName(`${stream}:dead`)}` }, number(known.dead))) : null,
