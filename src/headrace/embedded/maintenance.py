@@ -86,7 +86,8 @@ class Maintenance:
         return max(patience, 0)
 
     def _check_memory(self, now: float) -> None:
-        store = self._host.store
+        engine, store = self._host.engine, self._host.store
+        engine.freeing.return_now_and_then(engine.clocks.steady_now_ms, engine.stats.commands)
         if store is not None and store.offloading.is_on:
             self._host.engine.refusals.over_memory = store.offloading.is_full
             return

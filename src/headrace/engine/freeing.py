@@ -8,6 +8,10 @@ What a value holds decides how: the nodes of a stream are C memory, freed in one
 Python keeps is taken out of its container a slice at a time, so that the event loop waits for the lock no longer than a
 slice takes. Only a value without other references is taken apart.
 
+Most of what is freed on the event loop nobody counts: what a script had, pending records, watched keys, many small
+values. So pages go back now and then, too, where commands have run (`return_now_and_then`): after ten seconds, or after
+a thousand times as long as that took the last time.
+
 The settings are Redis's (`lazyfree-lazy-*`). The thread ends when there was nothing to do for a while.
 """
 
@@ -26,6 +30,8 @@ _SLICE: Final = 256  # elements that are freed before others have their turn
 _MUCH: Final = 10_000  # elements after which free pages are given back to the system
 _SETTLING_S: Final = 0.05  # how long nothing must come before that is done
 _IDLE_S: Final = 5.0  # how long the thread waits for more before it ends
+_PATIENCE_MS: Final = 10_000  # between two times that pages are given back because some time is over …
+_SHARE: Final = 1000  # … of which one of so many parts is spent on it, at most: the heap is locked meanwhile
 _BUSY_TRIES: Final = 20  # how often another reference to a value is waited for
 
 _ONLY_PAGES: Final = object()  # in the queue: there is nothing to free, but pages to give back
@@ -38,6 +44,9 @@ class Freeing:
         self._config = config
         self.pending = 0
         self.freed = 0
+        self._commands = 0  # that had run when pages were last given back because some time was over …
+        self._patience_ms = _PATIENCE_MS
+        self._due_ms: int | None = None  # … and when that is to be done again
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -72,6 +81,15 @@ class Freeing:
         """Have free pages given back to the system soon."""
         self._put(_ONLY_PAGES)
 
+    def return_now_and_then(self, now_ms: int, commands: int) -> None:
+        """Have free pages given back where some time is over and commands ran in it; the host says this often."""
+        if self._due_ms is None:
+            self._due_ms = now_ms + self._patience_ms
+        if now_ms >= self._due_ms and commands != self._commands:
+            self._commands = commands
+            self._due_ms = now_ms + self._patience_ms
+            self.return_pages()
+
     def _put(self, value: object) -> None:
         with self._starting:
             self._queue.put(value)
@@ -90,7 +108,9 @@ class Freeing:
             except Empty:
                 if much >= _MUCH:
                     much = 0
+                    began = time.monotonic()
                     return_free_memory()
+                    self._patience_ms = max(_PATIENCE_MS, round((time.monotonic() - began) * 1000 * _SHARE))
                     continue
                 with self._starting:
                     if self._queue.empty():

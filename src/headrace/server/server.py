@@ -205,6 +205,8 @@ class Server:
         garbage.freeze_survivors()
 
     def _check_memory(self) -> None:
+        clocks, stats = self.engine.clocks, self.engine.stats
+        self.engine.freeing.return_now_and_then(clocks.steady_now_ms, stats.commands)
         limit = self.config["maxmemory"]
         if self.store.offloading.is_on:
             over = self.store.offloading.is_full
