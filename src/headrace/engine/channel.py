@@ -22,10 +22,10 @@ class Channel(Protocol):
         """Take the replies of the client and send them."""
 
     def send(self, chunks: list[bytes]) -> None:
-        """Send replies that the journal held: what they tell of is on disk now."""
+        """Send replies that the journal held: the effects that they tell of are on disk now."""
 
     def fail(self, text: bytes) -> None:
-        """Answer an error in place of replies that were not sent, because what they tell of may be lost, and end."""
+        """Answer an error in place of replies that were not sent, because their effects may be lost, and end."""
 
     def resume(self) -> None:
         """Go on with requests that arrived while the client was blocked or paused."""

@@ -5,8 +5,8 @@
     chore       expiring, forgetting, tidying         again and again: it says each time when it is due next
 
 Nothing looks at what is not due: to have a million keys that expire tomorrow, or ten thousand clients that wait, costs
-a tick nothing. A chore does so much at once as no client minds waiting for, and has its next turn not before
-`PAUSE_MS` are over; a key that expires earlier is found when it is asked for.
+a tick nothing. A chore does no more at once than a client can wait for. Its next turn comes when at least
+`PAUSE_MS` have passed; a key that expires earlier is found when it is asked for.
 
 All times here are of the steady clock (`engine.clocks.steady_ms`), which cannot be set. What is due in Unix time is
 planned with the difference of both clocks, and planned again when that has grown.
@@ -46,7 +46,7 @@ class Chores:
         self.timers.remove(timer)
 
     def take_due(self, now_ms: int) -> list[object]:
-        """Take what is due by now, the first that was due first."""
+        """Take what is due by now, in the order in which it became due."""
         targets: list[object] = []
         while (target := self.timers.pop_due(now_ms)) is not None:
             targets.append(target)
@@ -58,7 +58,7 @@ class Chores:
     def register(self, run: Callable[[], int | None], *, in_unix_time: bool, pause_ms: int = PAUSE_MS) -> "Chore":
         """Make a chore. `run` does what is due, and returns when it is due again, by its clock; None: not known.
 
-        A chore that must be on time has a shorter pause than others, and does accordingly less at once.
+        A chore that must be on time has a shorter pause than others, and does less at once.
         """
         chore = Chore(self, run, in_unix_time=in_unix_time, pause_ms=pause_ms)
         if in_unix_time:
@@ -103,7 +103,7 @@ class Chore:
         self._expect(max(when_ms, self._not_before_ms))
 
     def replan(self, now_ms: int) -> None:
-        """Have it find out when it is due, where it is due at all."""
+        """Let it find out whether and when it is due."""
         if self._timer is not None:
             self._expect(now_ms)
 

@@ -3,7 +3,7 @@
     a side key changes ─► when is it due? ─► heap of (ms, database, key) ─► a chore ─► `work`, a slice at a time
 
 The first is found at once, and nothing looks at keys that are not due: each has one place in the heap, however much it
-holds. What changes a key changes its place, whoever did it (engine.side_keys).
+holds. Whatever changes a key changes its place, too (engine.side_keys).
 
 Keys that are due have their turns one after another, a slice each, so that one with a million late messages does not
 keep another waiting. A turn of the chore does about `TURN` messages, and the next is a millisecond later: clients are

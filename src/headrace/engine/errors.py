@@ -1,4 +1,4 @@
-"""What a command may refuse, in the words that clients know."""
+"""The refusals of commands, in the words that clients know."""
 
 
 class CommandError(Exception):

@@ -4,9 +4,9 @@
                                                                   └─ some megabytes are free, and at the end:
                                                                      free pages go back
 
-What a value holds decides how: the nodes of a stream are C memory, freed in one go without the interpreter's lock; what
-Python keeps is taken out of its container a slice at a time, so that the event loop waits for the lock no longer than a
-slice takes. Only a value without other references is taken apart.
+The type of a value decides how. The nodes of a stream are C memory, freed in one go without the interpreter's lock.
+Python's objects are taken out of their container a slice at a time, so that the event loop waits for the lock no longer
+than a slice takes. Only a value without other references is taken apart.
 
 Most of what is freed on the event loop nobody counts: what a script had, pending records, watched keys, many small
 values. So pages go back now and then, too, where commands have run (`return_now_and_then`): after ten seconds, or after

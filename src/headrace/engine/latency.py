@@ -1,4 +1,4 @@
-"""Spikes of latency: what took longer than `latency-monitor-threshold`, by kind, for LATENCY."""
+"""Spikes of latency, by kind, for LATENCY: events that took longer than `latency-monitor-threshold`."""
 
 from collections import deque
 

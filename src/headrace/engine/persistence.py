@@ -1,4 +1,4 @@
-"""What keeps the data when the process ends: what commands ask of it, and what they are told where nothing does.
+"""The persistence that commands see: what they ask of it, and what it answers where nothing keeps the data.
 
 The storage layer is above the commands, so they know it by this class only; `engine.persistence` is one of these.
 """
@@ -36,16 +36,16 @@ class Persistence:
         raise CommandError(NOT_PERSISTENT)
 
     def save_in_background(self, *, schedule: bool, in_transaction: bool) -> bytes:  # noqa: ARG002
-        """Begin a snapshot, or with `schedule` see to it that one is begun when possible; say which.
+        """Begin a snapshot, or with `schedule` begin it as soon as that is possible; say which.
 
         In a transaction it is always put off, because half of a transaction must not be saved.
         """
         raise CommandError(NOT_PERSISTENT)
 
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:  # noqa: ARG002
-        """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
+        """Begin to rewrite the append-only files, now or as soon as that is possible; say which.
 
-        In a transaction it is not: its effects are noted at its end, and would be there twice.
+        In a transaction it does not begin: the effects are noted at its end, and would be there twice.
         """
         raise CommandError(NOT_PERSISTENT)
 
@@ -54,7 +54,7 @@ class Persistence:
         raise CommandError(NOT_PERSISTENT)
 
     def reload_append_files(self, *, in_transaction: bool) -> None:  # noqa: ARG002
-        """Forget the data and load the append-only files; a transaction may not, whose effects they do not have yet."""
+        """Forget the data and load the append-only files; not in a transaction, whose effects they do not have yet."""
         raise CommandError(NOT_PERSISTENT)
 
     @property

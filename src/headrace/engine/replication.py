@@ -1,4 +1,4 @@
-"""What commands ask of replication, and what they are told where there is none.
+"""The replication that commands see: what they ask of it, and what it answers where there is none.
 
 Followers and masters are above the commands, so commands know them by this class only; `engine.replication` is one of
 these.
@@ -28,7 +28,7 @@ class FailoverRequest(NamedTuple):
 
 
 def no_backlog_fields(size: int) -> Iterator[tuple[str, object]]:
-    """Give the fields of INFO replication about what is kept for followers, where nothing is."""
+    """Give the fields of INFO replication about the backlog, where there is none."""
     yield "repl_backlog_active", 0
     yield "repl_backlog_size", size
     yield "repl_backlog_first_byte_offset", 0
@@ -44,11 +44,11 @@ class Replication:
     # --- the role of this server -----------------------------------------------------------------------------------
 
     def follow(self, client: "Client", host: str, port: int) -> bytes:  # noqa: ARG002
-        """Become a replica of a server, as a client wants it; the line that is answered."""
+        """Become a replica of a server, as a client asked; return the line to answer."""
         raise CommandError(ALONE)
 
     def stop_following(self, client: "Client") -> None:
-        """Become a master, as a client wants it; nothing where this is one."""
+        """Become a master, as a client asked; does nothing where this is one."""
 
     def fail_over(self, request: FailoverRequest) -> None:  # noqa: ARG002
         """Make a replica the master, and become its replica."""
@@ -90,7 +90,7 @@ class Replication:
         return ()
 
     def lineage_fields(self) -> Iterator[tuple[str, object]]:
-        """Give the fields of INFO lineage, by which a replica learns where our data comes from."""
+        """Give the fields of INFO lineage, from which a replica learns where our data comes from."""
         effects = self._engine.effects
         places = ((effects.history, effects.offset), *effects.ancestors)
         yield "run_id", self._engine.run_id

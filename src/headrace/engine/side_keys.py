@@ -2,9 +2,9 @@
 
     headrace:{key}:scheduled ─► kind "scheduled" of the stream `key`
 
-What the server knows of such a key in memory must follow it whatever changes it: a command of ours, ZADD by hand, a
-script, a load, a master, expiry, FLUSHALL, RENAME, SWAPDB. Databases and the keyspace therefore report every change of
-a key with this form here, and whoever has registered for its kind looks at the key again. All other keys cost one
+The server's knowledge of such a key in memory must follow every change of it: a command of ours, ZADD by hand, a
+script, a load, a master, expiry, FLUSHALL, RENAME, SWAPDB. Databases and the keyspace therefore report each change of
+a key with this form here, and the watcher that is registered for its kind looks at the key again. Other keys cost one
 comparison.
 """
 
@@ -23,10 +23,10 @@ def side_key(key: bytes, kind: bytes) -> bytes:
 
 
 class SideKeyWatcher(Protocol):
-    """What knows something of the keys of one kind."""
+    """An object that knows something of the keys of one kind."""
 
     def changed(self, db: "Database", side: bytes, key: bytes) -> None:
-        """Look at a side key of a stream again: it has come, changed or gone."""
+        """Look at a side key of a stream again: it was made, changed or removed."""
 
     def cleared(self, db: "Database") -> None:
         """Forget a database: it has no keys any more."""
@@ -47,7 +47,7 @@ class SideKeys:
         self._watchers[kind] = watcher
 
     def changed(self, db: "Database", side: bytes) -> None:
-        """Report that a key has come, changed or gone, if it is of a kind that somebody watches."""
+        """Report that a key was made, changed or removed, if its kind is watched."""
         key, _, kind = side[len(_BEGIN) :].rpartition(b"}:")
         watcher = self._watchers.get(kind)
         if watcher is not None:

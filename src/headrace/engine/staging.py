@@ -2,8 +2,8 @@
 
     (database, key, query, batch) ─► partition ─► payloads, in the order they came
 
-It is memory, and no data: it does not survive the process, and what nobody commits expires. Whoever staged it does so
-again.
+It is memory, and no data: it does not survive the process, and parts that nobody commits expire. The writer then stages
+them again.
 """
 
 from dataclasses import dataclass, field

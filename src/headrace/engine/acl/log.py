@@ -46,7 +46,7 @@ class AclLog:
     def add(
         self, reason: Reason, what: bytes, *, context: bytes, user: bytes, client: bytes, now_ms: int, most: int
     ) -> None:
-        """Note that somebody was turned away, and keep so many entries at most."""
+        """Log a refusal, and keep at most so many entries."""
         self.denied[reason] += 1
         what, user, client = _cut(what), _cut(user), _cut(client)
         for at, entry in enumerate(self.entries):

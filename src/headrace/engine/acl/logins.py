@@ -4,8 +4,8 @@
     a login      at once      100    200    400 ms behind the one before it from there
 
 A place that has failed often is asked one password at a time, right or wrong, on however many connections: the answer
-tells nothing before its time, and a thousand connections guess no faster than one. Who would wait longer than ten
-seconds is refused and may come again. Other places do not notice.
+tells nothing before its time, and a thousand connections guess no faster than one. A login that would wait for more
+than ten seconds is refused and may be tried again. Other places do not notice.
 
 A place is an IPv4 address, the /64 network of an IPv6 address, which is what one machine can have, or the unix socket.
 The table holds a bounded number of places; the one that failed the longest ago is forgotten for a new one.
@@ -57,7 +57,7 @@ class Logins:
         return len(self._places)
 
     def delay_ms(self, address: bytes, now_ms: int) -> int | None:
-        """Take a turn for a login: how long it has to wait for it, or None where that would be too long."""
+        """Queue a login; return how long it has to wait, or None where that would be too long."""
         name = place_of(address)
         place = self._places.get(name)
         if place is None:

@@ -43,7 +43,7 @@ _NO_SUCH_PASSWORD: Final = b"The password you are trying to remove from the user
 _BAD_HASH: Final = b"The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
 _FIRST_ARGUMENT_OF_SUBCOMMAND: Final = b"Allowing first-arg of a subcommand is not supported"
 
-# How commands name channels: whether as patterns. Whoever leaves a channel needs no permission.
+# How commands name channels: whether as patterns. A client needs no permission to leave a channel.
 _CHANNELS: Final[dict[bytes, tuple[slice, bool]]] = {
     b"publish": (slice(1, 2), False),
     b"spublish": (slice(1, 2), False),
@@ -69,7 +69,7 @@ class Access(IntFlag):
 
 
 class Reason(IntEnum):
-    """Why somebody was turned away. Of two selectors, the one that denies for the greater reason came closer."""
+    """Why a command is denied. Of two selectors, the one with the greater reason came closer to allowing it."""
 
     COMMAND = 1
     KEY = 2
@@ -78,7 +78,7 @@ class Reason(IntEnum):
 
 
 class Denial(NamedTuple):
-    """A command that is not allowed, and what of it."""
+    """A command that is not allowed, and which part of it is the reason."""
 
     reason: Reason
     at: int  # among the keys or channels
@@ -388,7 +388,7 @@ class User:
         return twin
 
     def take(self, other: "User") -> None:
-        """Become what another is; the name stays."""
+        """Take over everything of another user but the name."""
         self._listens = other._listens
         self.enabled = other.enabled
         self.no_password = other.no_password
@@ -439,7 +439,7 @@ class User:
     # --- changing ----------------------------------------------------------------------------------------------
 
     def apply_all(self, rules: Iterable[bytes]) -> None:
-        """Change the user by rules, all of them or, where one means nothing, none."""
+        """Change the user by rules: by all of them, or by none where one means nothing."""
         draft = self.copy()
         for rule in joined_selectors(rules):
             try:
@@ -504,7 +504,7 @@ class User:
 
     @property
     def flags(self) -> list[bytes]:
-        """What is not about commands, keys and channels."""
+        """The words that do not concern commands, keys or channels."""
         flags = [b"on" if self.enabled else b"off"]
         if self.no_password:
             flags.append(b"nopass")

@@ -43,7 +43,7 @@ _NOT_ANY_MORE: Final = {
 
 
 class BadUsers(HeadraceError, ValueError):
-    """Lines that do not tell users; the text says which and why, and nothing was changed."""
+    """Lines that describe no users; the text says which and why. Nothing was changed."""
 
 
 class Users:
@@ -76,13 +76,13 @@ class Users:
         return self.default.no_password and self.default.enabled
 
     def welcome(self, client: Client) -> None:
-        """Make a client the default user, as it is when it connects and after RESET."""
+        """Give a client the default user, as when it connects and after RESET."""
         client.user = self.default
         client.authenticated = self.open_to_all
         client.update_guard()
 
     def authenticate(self, client: Client, name: bytes, password: bytes) -> bool:
-        """Let a client be a user from now on, if it knows the password."""
+        """Log a client in as a user, if the password is right."""
         user = self.by_name.get(name)
         # A name that no user has takes as long as one that a user has.
         right = (user or self.default).accepts(password)
@@ -104,7 +104,7 @@ class Users:
         return _DENIED.get(denied.reason) or b"NOPERM " + explain(client.user, denied)
 
     def refuse_queued(self, client: Client, command: Command, argv: list[bytes]) -> bytes | None:
-        """Say why a command that was allowed when it was queued is not any more, and log it."""
+        """Say why a command is no longer allowed that was allowed when it was queued, and log it."""
         denied = client.user.denial(command, argv)
         if denied is None:
             return None
@@ -121,7 +121,7 @@ class Users:
         *,
         context: bytes | None = None,
     ) -> None:
-        """Log that somebody was turned away; the context is found out where it is not told."""
+        """Log a refusal; where no context is given, it is found out."""
         if context is None:
             context = b"toplevel" if client.queue is None and not client.executing else b"multi"
         now_ms = self._engine.clocks.now_ms
@@ -154,7 +154,7 @@ class Users:
         self.set_user(DEFAULT, [b"resetpass", b">" + password if password else b"nopass"])
 
     def _follow(self) -> list[Client]:
-        """Let connections feel what has changed; return those that must end."""
+        """Apply the changes to connections; return the clients that must end."""
         ended = []
         for client in self._engine.clients.values():
             if not client.authenticated and self.open_to_all:

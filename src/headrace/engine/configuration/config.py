@@ -142,7 +142,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Integer(name="list-max-listpack-size", default=-2, least=-INT_MAX - 1, alias="list-max-ziplist-size"),
     Integer(name="list-compress-depth", default=0, inert="lists are not compressed in memory"),
     EventClasses(name="notify-keyspace-events"),
-    # Values are freed at once whatever these say, which only Redis's latency could tell; its test suite sets them.
+    # Values are freed at once whatever these say; only Redis's latency would differ. Its test suite sets them.
     YesNo(name="lazyfree-lazy-eviction", default=False),
     YesNo(name="lazyfree-lazy-expire", default=False),
     YesNo(name="lazyfree-lazy-server-del", default=False),
@@ -296,7 +296,7 @@ class Config:
         return [name for name in self.given if name in FORGOTTEN or self.settings[name].inert]
 
     def keep_snapshots_as_redis(self) -> bool:
-        """Have redis-server's save points where a file asks for no append-only file, and for nothing else."""
+        """Set redis-server's save points where a file asks for no append-only file, and sets no save points."""
         due = not self["appendonly"] and "appendonly" in self.given and "save" not in self.given
         if due:
             self._values["save"] = USUAL_SAVE_POINTS

@@ -2,7 +2,7 @@
 
     inert       every value that Redis takes is taken, shown and kept; the log says that it changes nothing, and why
     only        the one value that says "not this feature" is taken; any other is refused with the reason
-    FORGOTTEN   directives that redis-server takes and forgets; so they are here
+    FORGOTTEN   directives that redis-server takes and forgets, and that are taken and forgotten here, too
     REFUSED     directives that are no settings here, and the sentence that refuses them
 
 A value is inert when the server behaves as the operator expects whatever it is: it tunes something that is not here, or

@@ -5,8 +5,8 @@
     PATTERN   every channel that a glob matches   pmessage pattern channel text
     SHARD     a channel of a shard's own          smessage channel text
 
-Who listens to a channel hears a message first, in the order in which they came; then the patterns, likewise. A message
-is encoded once for each protocol that somebody speaks. Nothing is kept: a client that does not listen misses it.
+The clients of a channel hear a message first, in the order in which they came; then those of patterns, likewise. A
+message is encoded once for each protocol that clients use. Nothing is kept: a client that does not listen misses it.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ class Exchange:
         client.update_guard()
 
     def unsubscribe(self, client: Client, kind: Kind, name: bytes) -> None:
-        """Let a client no longer hear it; that it did not is no mistake."""
+        """Let a client no longer hear it; nothing happens where it did not."""
         held = held_by(client, kind)
         if name not in held:
             return

@@ -69,7 +69,7 @@ class Tracker:
     # --- coming and going ------------------------------------------------------------------------------------------
 
     def enable(self, client: "Client", wanted: Tracked) -> None:
-        """Track a client, or otherwise than before; refuses what does not go together."""
+        """Track a client, or change how it is tracked; refuses options that do not go together."""
         former = self.clients.get(client)
         if wanted.prefixes and not wanted.broadcast:
             raise CommandError(b"ERR PREFIX option requires BCAST mode to be enabled")

@@ -4,7 +4,7 @@
     headrace-stream   headrace-id   headrace-group   headrace-consumer   headrace-deliveries
     headrace-first-delivery   headrace-last-delivery   headrace-reason
 
-The eight fields behind its own say where it came from. Times are Unix milliseconds, 0 where nobody knows them; the
+The eight fields behind its own say where it came from. Times are Unix milliseconds, or 0 if unknown; the
 consumer is the last one that held the entry, empty where nobody did. An entry may have fields of these names itself,
 such as one that was dead before and was read from there: only the last eight pairs are the letter's.
 """

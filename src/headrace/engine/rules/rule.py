@@ -1,12 +1,12 @@
-"""What a rule says: of a stream, or of a group of it; how it is asked for, and how it is kept.
+"""A rule of a stream, or of a group of it: its options, how it is set, and how it is kept.
 
     headrace:{orders}:policy            maxlen 1000   refs acked   since 1700000000000
                                         visibility:billing 30000   maxdeliveries:billing 5   since:billing 17000…
     headrace:{orders:*}:policy-match    the same, for every key that matches
 
 A rule is some fields of such a hash: those of the stream have the name of an option, those of a group that name, a
-colon, and the name of the group. It is data like any other, and may be written by hand: what cannot be read counts as
-not said.
+colon, and the name of the group. It is data like any other, and may be written by hand: a value that cannot be read
+counts as missing.
 """
 
 from collections.abc import Mapping

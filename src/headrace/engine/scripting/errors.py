@@ -1,4 +1,4 @@
-"""How a script, or a function, ends otherwise than with a reply."""
+"""How a script or a function ends without a reply."""
 
 from typing import Final
 
