@@ -182,7 +182,7 @@ class Connections:
             self._all_ended()
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Call back when the event loop has a moment."""
+        """Call back in the next turn of the event loop."""
         self._loop.call_soon(callback)
 
     def flush_soon(self) -> None:

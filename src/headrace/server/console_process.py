@@ -1,7 +1,7 @@
 """`console-port`: the console as a process beside the server, so that it never takes the event loop's time.
 
-It is `headrace console`, bound to loopback, and ends with the server, however that ends. What ends it before is said in
-the log; the server goes on without it.
+It is `headrace console`, bound to loopback, and ends with the server, however that ends. If it ends earlier, the log
+says why, and the server continues without it.
 """
 
 import os
@@ -50,7 +50,7 @@ class ConsoleProcess:
         return f"redis://{f'[{host}]' if ':' in host else host}:{self._config['port']}"
 
     def tick(self) -> None:
-        """Notice that it has ended."""
+        """Log the end of the console."""
         if self._process is not None and self._process.poll() is not None:
             self._log.warning(f"The console has ended with status {self._process.returncode}; the server goes on.")
             self._process = None

@@ -4,7 +4,7 @@ An address of `bind` is one of
 
     127.0.0.1        an address, or a name that has some
     *   ::*          every IPv4 address, every IPv6 address
-    -::1             the same, but not minded where the machine does not have it
+    -::1             the same, but ignored where the machine does not have it
 
 A socket is returned listening, or not at all.
 """

@@ -83,7 +83,7 @@ class Log:
         now = datetime.now()
         stamp = f"{now:%d %b %Y %H:%M:%S}.{now.microsecond // 1000:03}"
         line = f"{os.getpid()}:{self._role} {stamp} {_MARKS[level]} {text}\n"
-        # Who read the log may be gone, or its disk full: to serve is worth more. So nothing is written through
+        # The reader of the log may be gone, or its disk full: the server continues. So nothing is written through
         # `sys.stdout`, because there a reader that leaves ends the process.
         with suppress(OSError), open(self._path or 1, "ab", closefd=self._path is not None) as file:
             file.write(line.encode(errors="replace"))

@@ -114,7 +114,7 @@ def _text(value: object) -> bytes:
 
 
 class PolicyFile:
-    """The rules that this server has set from a file."""
+    """Keeps the rules of a file set on this server."""
 
     def __init__(self, engine: Engine, path: str, log: Log) -> None:
         self._engine = engine

@@ -1,6 +1,6 @@
 """The ports of the server: TCP, a unix socket, TLS; opened, accepting, moved by CONFIG SET, and closed.
 
-listen    opens the sockets; what is wrong is one sentence
+listen    opens the sockets; an error is one sentence
 accept    makes a connection of each client that comes
 close     takes no more clients; connections stay
 """

@@ -1,4 +1,4 @@
-"""The server: one engine behind ports, and the clock that it lives by.
+"""The server: one engine behind ports, and the clock that drives it.
 
     load     the data comes a step at a time, and clients are answered LOADING in between
     serve    connections come and go; ten times a second the engine does its chores; alarms wake clients that wait
@@ -183,7 +183,7 @@ class Server:
     # --- time --------------------------------------------------------------------------------------------------
 
     def _set_alarm(self, when_ms: int) -> None:
-        """Run what is due when a moment is over. If the timer is early, nothing is due and the alarm is set again."""
+        """Run what is due a moment later. If the timer is early, nothing is due and the alarm is set again."""
         if self._alarm is not None:
             self._alarm.cancel()
         delay_ms = max(when_ms - self.engine.clocks.steady_ms(), 0) + 1

@@ -60,7 +60,7 @@ class Shutdown:
         store.engine.hooks.server_end = self
 
     def follow_signals(self) -> None:
-        """End by signals; those of a terminal that closes and of logrotate are ignored."""
+        """End on signals; those of a closing terminal and of logrotate are ignored."""
         for number in (signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
         if self.on_hangup is not None:

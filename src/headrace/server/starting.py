@@ -1,7 +1,7 @@
 """A start of the server: what must be in order before anything runs.
 
 The configuration, the directory, the log, the limits of the system, the users and the sockets are prepared in this
-order. What is wrong is one sentence, and nothing runs.
+order. An error is one sentence, and nothing runs.
 """
 
 import os

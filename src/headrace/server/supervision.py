@@ -8,7 +8,7 @@
     supervised upstart    the process stops itself when it is ready (SIGSTOP), which upstart waits for
     supervised auto       whichever of these two the environment shows, if any
 
-Whom another program supervises stays in the foreground, whatever `daemonize` says.
+A supervised process stays in the foreground, whatever `daemonize` says.
 """
 
 import os
@@ -73,7 +73,7 @@ class Supervisor:
         if not self._address:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
-        # A supervisor that does not listen is no reason not to serve.
+        # The server serves also where the supervisor does not listen.
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
             sender.sendto(text.encode(), address)
 

@@ -5,8 +5,8 @@
     tls-ca-cert-file   the authorities that sign clients' certificates, or tls-ca-cert-dir
     tls-auth-clients   whether clients need one: yes, no, or only a good one where they have one (optional)
 
-A change is tried before it takes effect: with a certificate that cannot be used the one before stays. Connections that
-there are go on with what they began with. The listening socket stays open all the time, so that no client that comes
+A change is tried before it takes effect: if the certificate cannot be used, the one before stays. Existing connections
+keep the certificate that they began with. The listening socket stays open all the time, so that no client that comes
 during a change is turned away: each change accepts on a duplicate of it.
 
 Connections in their handshake have descriptors and are no clients yet. They are counted, the server says whether there
@@ -57,7 +57,7 @@ class BadTLS(HeadraceError, ValueError):
 
 
 def make_client_context(config: Config) -> ssl.SSLContext:
-    """Make of the settings what a connection to a master needs: as in Redis its certificate counts, not its name."""
+    """Make the context for a connection to a master: as in Redis its certificate counts, not its name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     _choose_protocols(context, config)
@@ -69,7 +69,7 @@ def make_client_context(config: Config) -> ssl.SSLContext:
 
 
 def make_context(config: Config) -> ssl.SSLContext:
-    """Make of the settings what the event loop needs."""
+    """Make the context for the event loop from the settings."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _choose_protocols(context, config)
     if config["tls-prefer-server-ciphers"]:
@@ -103,7 +103,7 @@ def _choose_protocols(context: ssl.SSLContext, config: Config) -> None:
 
 
 def _load_certificate(context: ssl.SSLContext, config: Config, settings: str) -> None:
-    """Load the certificate that the settings name which begin so."""
+    """Load the certificate that the settings with this prefix name."""
     certificate, key = config[f"{settings}cert-file"], config[f"{settings}key-file"]
     for name, path in ((f"{settings}cert-file", certificate), (f"{settings}key-file", key)):
         if not path:

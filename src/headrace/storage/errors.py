@@ -39,7 +39,7 @@ class CannotCheck(StorageError):
 
 
 def fate_unknown(error: int) -> bytes:
-    """Say to a client that the disk refused what it has written."""
+    """Tell a client that the disk refused its write."""
     return b"MISCONF The disk refused what was written (%s): whether this write lasts is not known." % (
         os.strerror(error).encode()
     )

@@ -1,6 +1,6 @@
-"""Looking at one file as a whole: everything that is wrong with it, where, and what a repaired copy would change.
+"""Inspecting one file as a whole: all that is wrong with it, where it is, and what a repaired copy would change.
 
-    snapshot     every value is read, and the checksum compared; streams that refer to what cannot be read lose it
+    snapshot     every value is read, and the checksum compared; streams lose the nodes that cannot be read
     commands     each is run on a scratch engine, one by one
 
 Unlike start-up, which stops at the first damage, this goes on: behind bytes that are no command it looks for the next
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """A range of a file that a repaired copy has something else for."""
+    """A range of a file that a repaired copy replaces."""
 
     start: int
     end: int
@@ -196,7 +196,7 @@ class _CommandInspection:
         self._findings = findings
         self._alone = alone
         self._multi: int | None = None  # where the open transaction begins
-        self._multi_seal: Edit | None = None  # what takes the seal away from the group that it begins in
+        self._multi_seal: Edit | None = None  # the edit that removes the seal of the group that it begins in
         self._damage: _Damage | None = None  # the last one in it
 
     def run(self) -> Iterator[int]:
@@ -253,7 +253,7 @@ class _CommandInspection:
         return -1
 
     def _drop_group(self, reader: AofReader, stop: int) -> None:
-        """Do without a group that is not as it was sealed; what follows it is meant for the database that it chose."""
+        """Drop a group that is not as it was sealed; the commands behind it are for the database that it chose."""
         start = reader.position
         data = bytes(self._source[start:stop])
         names = commands_in(data)
@@ -302,7 +302,7 @@ class _CommandInspection:
         self._change(Edit(start, end), self._seal())
 
     def _seal(self) -> Edit | None:
-        """Say what takes the seal away from the group that the last command is in, if it is in one."""
+        """Give the edit that removes the seal of the group that the last command is in, if it is in one."""
         reader = self._reader
         if reader.position > reader.group_end:
             return None

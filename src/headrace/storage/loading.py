@@ -1,8 +1,8 @@
 """Bringing files into an engine: the keys of a snapshot, the commands of an append-only file.
 
-Both go in slices, so that a server can answer clients in between. What a snapshot has and we cannot hold is
-counted and noted, never left out silently. So are commands that were understood and do not fit the data, which Redis
-ignores when it loads; one that was not understood ends the loading, because to go on would lose what it did.
+Both go in slices, so that a server can answer clients in between. Data of a snapshot that we cannot hold is
+counted and noted, never left out silently; the same holds for commands that do not fit the data, which Redis
+ignores when it loads. A command that is not understood ends the loading, because otherwise its effect would be lost.
 
 A loader holds no file open. Where it raises, the engine has a part of the data and is still loading.
 """
@@ -66,13 +66,13 @@ class Loaded:
     commands: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    is_repaired: bool = False  # one of the files was, so that the data is that of no history
+    is_repaired: bool = False  # one of the files was repaired, so that the data is that of no history
     database: int = -1  # of a snapshot that a master sent: the one that is selected where its stream goes on
 
 
 @dataclass
 class Place:
-    """Which data was loaded: a place of a history."""
+    """The place in a history that the loaded data has."""
 
     history: bytes | None = None  # None: it has no name yet
     offset: int = 0
@@ -82,7 +82,7 @@ class Place:
 
     @classmethod
     def said_by(cls, aux: dict[bytes, bytes]) -> "Place":
-        """Take what the auxiliary fields of a snapshot say, in so far as it makes sense."""
+        """Take the place from the auxiliary fields of a snapshot, as far as they make sense."""
         history, offset = aux.get(HISTORY_FIELD, b""), aux.get(OFFSET_FIELD, b"")
         if not _is_name(history) or not _is_offset(offset):
             return cls()
@@ -114,7 +114,7 @@ def _is_offset(text: bytes) -> bool:
 
 
 def load_snapshot(engine: Engine, path: Path, disk: Disk, log: Log) -> Iterator[Progress]:
-    """Load a snapshot that is all there is into an empty engine, slice by slice."""
+    """Load a snapshot into an empty engine, slice by slice; there are no other files."""
     loader = Loader(engine, log, Loaded())
     with explained("load the snapshot", path):
         source = disk.read(path)
@@ -135,9 +135,9 @@ class Loader:
         find_runs: FindRuns | None = None,
         tolerant: bool = False,
     ) -> None:
-        """Begin; a `tolerant` one goes on where a library of functions cannot be loaded here.
+        """Begin; a `tolerant` loader continues where a library of functions cannot be loaded here.
 
-        `find_runs` finds what snapshots refer to, which those from elsewhere do not.
+        `find_runs` finds the runs that snapshots refer to; those of other servers refer to none.
         """
         self._find_runs = find_runs
         self.total = 0  # bytes of all files
@@ -221,7 +221,7 @@ class Loader:
             ) from None
 
     def _load_nodes(self, path: Path, record: UnfinishedStream) -> None:
-        """Let the key have what there is of its stream, so that nodes of it can be moved before it is complete."""
+        """Give the key the part of its stream that is loaded, so that its nodes can be moved before it is complete."""
         self._check_database(path, record.db)
         self._engine.keyspace.load(record.db, record.key, record.value, None, None)
 
@@ -255,7 +255,7 @@ class Loader:
         tail = examine(reader, source)
         self.place.go_on(reader.places)
         self.place.offset = reader.offset - (reader.position - tail.cut_at)
-        if self.loaded.commands != before:  # else what was selected before the file still is, in the history
+        if self.loaded.commands != before:  # else the database from before the file is selected
             self.place.database = applier.database
         return tail
 

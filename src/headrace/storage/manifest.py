@@ -9,12 +9,12 @@
     #crc64 0f1e2d3c4b5a6978                             of all before it; ours, and a comment to Redis
 
 Redis's format, but for the lines of segments: a base that refers to them is not for Redis, which refuses it by these
-lines already. A line is at most 1024 bytes with its line feed, words may be quoted, keys are in any case and those
-that nobody knows are ignored; lines that begin with # are comments. At most one base; the sequence numbers of
-increments rise. One letter makes a file history that is to be removed, so ours end with a checksum, which is compared
-where there is one.
+lines already. A line is at most 1024 bytes with its line feed, words may be quoted, keys are in upper or lower case.
+Unknown keys are ignored; lines that begin with # are comments. There is at most one base; the sequence numbers of
+increments rise. A single changed letter could make a file history that is removed. Our manifests therefore end with a
+checksum, which is compared where there is one.
 
-A manifest is a value: what changes it returns another, and `publish` puts that in place of the old one atomically.
+A manifest is a value: methods that change it return another, and `publish` replaces the old one with it atomically.
 After a crash there is the one or the other, and perhaps a temporary file that is not read.
 """
 
@@ -121,7 +121,7 @@ class Manifest:
     def with_base(self, base: ManifestFile, kept: int = 1, segments: Collection[int] = ()) -> "Manifest":
         """Take a new base, to which only the last `kept` increments are to be added; all others become history.
 
-        It refers to `segments`, and those of the base before do not count any more.
+        It refers to `segments`; those of the base before no longer count.
         """
         cut = len(self.increments) - kept
         past = [*([self.base] if self.base is not None else []), *self.increments[:cut]]
@@ -252,6 +252,6 @@ def publish(disk: Disk, path: Path, manifest: Manifest) -> None:
         disk.sync(file)
     finally:
         disk.close(file)
-    disk.sync_directory(path.parent)  # the files that it names have their names before it names them
+    disk.sync_directory(path.parent)  # its files are on disk under their names before it names them
     disk.rename(temporary, path)
     disk.sync_directory(path.parent)

@@ -1,8 +1,8 @@
-"""A manifest that was lost or damaged: how that shows, and what the names of the files say instead.
+"""A manifest that was lost or damaged: how that is noticed, and how the names of the files replace it.
 
 The numbers of bases and of increments are counted apart, so names alone do not say which increments a base already
-contains. But a rewrite removes those at once; the increments that are there are those that count. Which segments the
-base refers to, it says itself.
+contains. But a rewrite removes those at once; the increments that are there are those that count. The base itself says
+which segments it refers to.
 """
 
 from contextlib import suppress
@@ -15,9 +15,9 @@ from headrace.storage.segments.names import named_by
 
 
 def left_out(directory: DataDirectory, manifest: Manifest) -> ManifestFile | None:
-    """Find a file that a manifest leaves out and would not without damage.
+    """Find a file that a sound manifest would name, and this one does not.
 
-    What rewrites leave behind is older than the files that count, or empty, or a base that was not published.
+    Files that rewrites leave behind are older than those that count, or empty, or a base that was not published.
     """
     oldest = manifest.increments[0].sequence if manifest.increments else 0
     counted = {file.name for file in manifest.loaded}

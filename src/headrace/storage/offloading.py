@@ -13,7 +13,7 @@
 Segments of which less than half is alive are copied to new ones in the same way, so that they can go.
 
 Nothing of it is an effect, and a crash in between loses nothing: what was moved since the last base is in the
-increments, too. Where the disk refuses, memory is what it is, and writes are refused above maxmemory until it does not.
+increments, too. While the disk refuses, memory stays as it is, and writes are refused above maxmemory.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class Offloading:
     def __init__(self, engine: Engine, segments: SegmentSet, log: Log) -> None:
         self.measure: Callable[[], int] = self.hot_total
         self.beside: Beside | None = None
-        self.ticking: Ticking | None = None  # what follows jobs in ticks, where the host has no loop
+        self.ticking: Ticking | None = None  # the steps that follow jobs in ticks, where the host has no loop
         self.soon: Soon | None = None
         self.is_full = False  # and nothing can be done about it
         self.moved_bytes = 0
@@ -84,7 +84,7 @@ class Offloading:
         self._config = engine.config
         self._segments = segments
         self._log = log
-        self._steps: Iterator[None] | None = None  # of what is going on
+        self._steps: Iterator[None] | None = None  # of the work that goes on
         self._is_writing = False
         self._retry_at = 0.0
         self._all_moved = False
@@ -128,7 +128,7 @@ class Offloading:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much is to be moved that whoever adds more should wait."""
+        """Whether so much is to be moved that writers should wait."""
         can_move = self._is_busy and not self._all_moved and not self.last_error
         return self.is_on and can_move and self.measure() > self._most
 
@@ -156,7 +156,7 @@ class Offloading:
 
     @property
     def _most(self) -> int:
-        """What memory may be for a while: replies, and history that is read, come and go."""
+        """The memory that may be in use for a while: replies, and history that is read, come and go."""
         limit: int = self._config["maxmemory"]
         return limit + limit // 8
 
@@ -212,7 +212,7 @@ class Offloading:
             self._run_beside(return_free_memory, lambda _: self._admit_that_all_is_moved())
 
     def _admit_that_all_is_moved(self) -> Iterator[None]:
-        """Say so not before memory that large replies have left free is given back: it counts as in use until then."""
+        """Say this only after memory that large replies left free was given back: it counts as in use until then."""
         self._return_at = monotonic() + _RETURNING_S
         self._all_moved = self.measure() > self._goal
         yield
@@ -274,7 +274,7 @@ class Offloading:
             self._run_beside(return_free_memory, lambda _: self._move_more())
 
     def _move_more(self) -> Iterator[None]:
-        """Go on at once where that was not enough; the memory is free, so that it can be told."""
+        """Continue at once where that was not enough: the memory is free now, and can be measured."""
         used = self.measure()
         if self.is_on and used > self._goal and not self.last_error:
             yield from self._move()

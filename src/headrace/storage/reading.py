@@ -1,10 +1,10 @@
-"""Reading a data directory or one file of it, to look at or to convert; nothing in it is changed.
+"""Reading a data directory or one file of it, to inspect or convert it; nothing in it is changed.
 
     directory   the files that `data_files` finds
     file        a snapshot, or an append-only file
 
-What start-up would refuse is refused here with the same sentences. What it would cut from the end of the last file has
-not happened here either, and is told; the file stays as it is. A process that works in the directory may be writing its
+Files that start-up would refuse are refused here with the same sentences. The end of the last file that it would cut is
+not read here either, and is reported; the file stays as it is. A process that works in the directory may be writing its
 last command.
 """
 
@@ -55,7 +55,7 @@ def read_data(path: Path, log: Log, disk: Disk) -> Generator[Progress, None, tup
         if not disk.exists(path):
             raise CannotRecover(f"There is no {path} to read.")
         if not is_directory:
-            # It may be a snapshot by any name, of which nothing is left that had expired.
+            # It may be a snapshot by any name; keys of it that had expired are left out.
             yield from load_append_files(loader, (path,), disk, decide_tail, advice=_advice(path), keep_expired=False)
         else:
             found = find_files(located_directory(path, disk), _advice(path))

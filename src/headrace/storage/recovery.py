@@ -5,9 +5,9 @@
                      none, but a snapshot          loaded, and told: the server makes it the base of new files
     appendonly no    a snapshot                    loaded
 
-What cannot be read stops the start with one sentence, and nothing is removed or changed; only the end of the last file
-may be cut, as `tail` says, and that after all else was read. Until then the files hold what they held, whenever the
-process ends. Segments that a base or snapshot refers to must be there, and are not read. Those that neither refers to
+A file that cannot be read stops the start with one sentence, and nothing is removed or changed. The end of the last
+file may be cut, as `tail` says, after all else was read. Until then the files hold what they held, whenever the
+process ends. Segments that a base or snapshot refers to must be there, and are not read. All other segments
 are what a crash has left, and are removed before anything is loaded, because loading may need their space.
 
 Loading is a generator, so that a server can answer clients between two slices.
@@ -62,7 +62,7 @@ def recover(
 ) -> Generator[Progress, None, Recovered]:
     """Load the data of a directory whose lock is held into an empty engine, slice by slice.
 
-    The engine is loading meanwhile, and stays so where this raises. Of a snapshot that is all there is, keys that have
+    The engine is loading meanwhile, and stays so where this raises. Where there is only a snapshot, keys that have
     expired are left out, unless the journal still has them.
     """
     with explained("load the data in", directory.path):
@@ -111,7 +111,7 @@ class _Recovery:
                 advice=self._advice,
                 keep_expired=self._keep_expired,
             )
-        # The last time that others run: until the journal has its file, what a client did would be written nowhere.
+        # Clients run here for the last time: until the journal has its file, their writes would be written nowhere.
         yield Progress(self._loader.total, self._loader.total)
         self._loader.end()
         self._cut()
@@ -139,7 +139,7 @@ class _Recovery:
         return found
 
     def _settle(self, found: DataFiles, manifest: Manifest) -> DataFiles:
-        """Make the directory what was found there: first the manifest, then the move of a file that it names."""
+        """Make the directory as it was found to be: first the manifest, then the move of a file that it names."""
         directory = self._directory
         if not found.is_published:
             if found.misplaced:
@@ -161,7 +161,7 @@ class _Recovery:
         return found._replace(paths=paths, is_published=True, misplaced=False)
 
     def _settle_segments(self, found: DataFiles) -> None:
-        """See that the segments are there to which the data refers, and remove what nothing refers to."""
+        """Make sure that all segments are there to which the data refers, and remove those that nothing refers to."""
         named = find_segments(self._directory, found, self._advice)
         try:
             if named is not None:
@@ -185,7 +185,7 @@ class _Recovery:
     # --- the end of a file -----------------------------------------------------------------------------------------
 
     def _decide_tail(self, path: Path, tail: Tail, source: memoryview) -> None:
-        """Let the last file end as it does, note what is to be cut from it, or refuse it."""
+        """Accept the end of the last file, note what is to be cut from it, or refuse it."""
         if not tail.lost:
             if tail.unused:
                 self._unused[path] = tail.cut_at

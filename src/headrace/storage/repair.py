@@ -1,14 +1,14 @@
-"""Repairing what was checked: damage in a copy, for which the original is only read; prepared space in place.
+"""Repairing files that were checked: damage in a copy, which leaves the original as it is; prepared space in place.
 
     manifest      written anew, with the files that are there
     segments      as they are, without a copy where the disk can do so: nobody ever changes one. Those that are missing
-                  or cannot be opened are left out; streams of base and snapshot refer to what can be read
+                  or cannot be opened are left out; streams of base and snapshot refer to nodes that can be read
     commands      without what is no command, is not as it was sealed, or is refused
     snapshot      with no checksum, where only that is wrong: every value in it could be read
-    the rest      as it is; what cannot be repaired, too
+    the rest      as it is, also where it cannot be repaired
 
-No file of a copy says which history its data is of, so that no replica continues on data that is another: to commands,
-an annotation is added that says so, and a snapshot without a checksum is not believed what it says of that.
+No file of a copy names the history of its data, so that no replica continues on different data: an annotation
+in front of commands says so, and the history in a snapshot without a checksum is ignored.
 
 A copy that was begun and not finished is in the way of the next one, and is the user's to remove.
 

@@ -55,12 +55,12 @@ class Rewriting:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a child writes a base, or it is adopted, or a child will, when the disk has what comes before."""
+        """Whether a child writes a base or will, when the disk has all before it, or a base is adopted."""
         working = self._children.task is Task.REWRITE or self._steps is not None
         return working or (self.scheduled and self._synced_first is not None)
 
     def rewrite_in_background(self, *, in_transaction: bool) -> bytes:
-        """Begin to rewrite the append-only files, or see to it that it is begun when possible; say which.
+        """Begin to rewrite the append-only files, now or as soon as that is possible; say which.
 
         With `appendonly no` they are a base of the data of now, for a start with `appendonly yes`.
         """
@@ -76,7 +76,7 @@ class Rewriting:
     def is_due(self) -> bool:
         """Whether the files have grown so much that they are to be rewritten without being asked.
 
-        They are, too, where much was moved to segments: a base that names them spares a start to repeat how it came.
+        They are also rewritten where much was moved to segments: then a start repeats fewer commands.
         """
         config = self._engine.config
         least = config["auto-aof-rewrite-min-size"]

@@ -1,4 +1,4 @@
-"""Snapshots: SAVE, BGSAVE and save points, and what becomes of one that could not be written."""
+"""Snapshots: SAVE, BGSAVE and save points, and what follows when one could not be written."""
 
 import os
 import time
@@ -68,7 +68,7 @@ class Saving:
         self._written(monotonic() - began)
 
     def save_in_background(self, *, schedule: bool, in_transaction: bool) -> bytes:
-        """Begin a snapshot, or with `schedule` see to it that one is begun when possible; say which."""
+        """Begin a snapshot, or with `schedule` begin it as soon as that is possible; say which."""
         if self._children.task is Task.SAVE:
             raise CommandError(_IN_PROGRESS)
         if not self._children.is_idle or in_transaction:
@@ -118,18 +118,18 @@ class Saving:
         return ""
 
     def note_save(self) -> None:
-        """The data is on disk: Unix time is what LASTSAVE tells, save points count by the steady clock."""
+        """The data is on disk: LASTSAVE replies Unix time, save points count by the steady clock."""
         self.last_save_s = int(time.time())
         self._saved_at = monotonic()
 
     def pin_named(self) -> None:
-        """Let the segments stay that the snapshot on disk refers to; where it cannot be read, those of before, too."""
+        """Keep the segments that the snapshot on disk refers to; where it cannot be read, the earlier ones, too."""
         with suppress(OSError, CorruptPayload):
             dump = self.directory.dump
             self._segments.pin(SNAPSHOT, named_by(self._disk, dump) if self._disk.exists(dump) else ())
 
     def _begin_naming(self) -> frozenset[int] | None:
-        """Decide which segments a snapshot refers to; from now on it may be on disk, and that of before still is."""
+        """Decide which segments a snapshot refers to; from now on it may be on disk, as the one before still is."""
         named = segments_named(self._engine, self._segments)
         self._named = named or frozenset()
         self._segments.pin(SNAPSHOT, self._segments.pinned_by(SNAPSHOT) | self._named)
@@ -142,9 +142,9 @@ class Saving:
         segments: frozenset[int] | None,
         report: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Do all of a snapshot that is done to files, in the child: a sync takes long while gigabytes are written.
+        """Do all work on the files of a snapshot in the child: a sync takes long while gigabytes are written.
 
-        It goes where it was to be when it began: `dir` and `dbfilename` may have changed since.
+        It goes to the path that was configured when it began: `dir` and `dbfilename` may have changed since.
         """
         write_snapshot(self._engine, self._disk, temporary, segments=segments, report=report)
         place_snapshot(self._disk, temporary, dump)

@@ -1,1 +1,1 @@
-"""`metrics-port`: what Prometheus reads of a server, a slice at a time, so that no client waits for it."""
+"""`metrics-port`: the figures that Prometheus reads, taken a slice at a time, so that no client waits."""

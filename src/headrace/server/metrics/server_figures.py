@@ -1,4 +1,4 @@
-"""What the metrics say of the server itself: the names of redis_exporter where it has one, else `headrace_…`.
+"""The metrics of the server itself: under the names of redis_exporter where it has one, else `headrace_…`.
 
 Most of it is INFO, field by field. `_FIELDS` says which field is which metric.
 """

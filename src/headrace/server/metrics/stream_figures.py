@@ -1,4 +1,4 @@
-"""What the metrics say of streams, their groups and consumers: one stream at a time, each in less than a turn.
+"""The metrics of streams, their groups and consumers: one stream at a time, each in less than a turn.
 
 Groups and consumers are bounded, too: ten of each for every stream that `metrics-max-streams` allows, whichever streams
 have them. Those beyond are in the sums of their stream and group (`redis_stream_groups`, `…_consumers`, `…_pending`).

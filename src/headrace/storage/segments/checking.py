@@ -1,4 +1,4 @@
-"""Looking at a whole segment: every index and every node, and all that is wrong. Reads only."""
+"""Checking a whole segment: every index and every node, and all that is wrong. Changes nothing."""
 
 from collections.abc import Generator
 from dataclasses import dataclass, field

@@ -1,10 +1,10 @@
-"""Segments that are mostly dead: what logs still refer to is copied to a new segment, so that the old ones can go.
+"""Mostly dead segments: nodes that logs still refer to are copied to a new segment, so that the old ones can go.
 
     old 1   ▓▓░░░░░░▓░       new 4   ▓▓▓▓▓▓
     old 2   ░░░▓▓▓░░░░               └ the caller lets logs refer to these instead, and settles them
 
-Every node is checked as it is read. A part with one that is damaged is left where it is, and so is its segment from
-then on, so that what is sound in it can still be read. Old segments are removed like any other, when no log, base or
+Every node is checked as it is read. A part with a damaged node stays where it is, and its segment stays from then on,
+so that the sound nodes in it can still be read. Old segments are removed like any other, when no log, base or
 snapshot refers to them: a crash at any moment finds the old or the new, or both.
 
 In any thread; one run at a time is in memory.

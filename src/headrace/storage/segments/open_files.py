@@ -1,8 +1,8 @@
-"""The files of segments that are open for reading: as few as there may be, and as many as pay.
+"""The files of segments that are open for reading: few enough for the system, and as many as are worth it.
 
 A file that is needed is opened, and closed when many others were needed since; one that somebody reads from stays open
-until that is over. In any thread. A forked process has none of the files, because it closes what it did not open
-itself, and nobody knows who held the lock meanwhile: it begins anew.
+until that is over. In any thread. A forked process begins anew: it closes files that it did not open itself, and a
+thread of its parent may have held the lock during the fork.
 """
 
 import os

@@ -1,6 +1,6 @@
 """A segment of a data directory, and its runs: neighbouring nodes of one stream that are on disk.
 
-Both count what of them logs still refer to.
+Both count how many of their nodes logs still refer to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Segment:
         self.runs: list[SegmentRun] = []
         self.kept_nodes = 0  # of its runs, that logs refer to
         self.is_damaged = False  # some of it could not be copied
-        self.is_new = False  # whoever wrote it has not yet referred to it
+        self.is_new = False  # its writer has not yet referred to it
 
     @property
     def node_bytes(self) -> int:
