@@ -379,8 +379,8 @@ class Consumer:
     def _touch(self, messages: Iterable[Message | Position]) -> Plan[list[StreamID]]:
         """Claim what this consumer has: JUSTID counts no delivery.
 
-        XCLAIM takes from others, too. Whoever got a message after XPENDING has held it for a shorter time than this
-        consumer had by then, so that XCLAIM with just this time as its least one leaves it to them.
+        XCLAIM takes from others, too. A consumer that got a message after XPENDING has held it for a shorter time than
+        this one had by then, so that XCLAIM with this time as its minimum leaves the message there.
         """
         asked = {each.id if isinstance(each, Message) else first_id(each) for each in messages}
         by_idle: dict[timedelta, list[StreamID]] = {}
@@ -476,9 +476,9 @@ class Consumer:
         return int(records[0][3]) if records else 0
 
     def _return_unseen(self, messages: deque[Message]) -> None:
-        """Give back what was read ahead and not handled, to those who claim; else it waits for this one's next loop.
+        """Release messages that were read ahead and not handled to consumers that claim; else the next loop has them.
 
-        What belongs to nobody is given to those who claim only. A server that cannot take it back lets them wait.
+        Released messages go only to consumers that claim. A server that cannot take them back lets them wait.
         """
         follow(self._runner, self._release(messages))
 
@@ -517,7 +517,7 @@ class Consumer:
         return await afollow(self._runner, list_pending(self._key, self._group, self.name, 0))
 
     def drop(self) -> int:
-        """Remove the consumer; what it has not acknowledged is forgotten with it, and its number returned."""
+        """Remove the consumer with the messages that it has not acknowledged; return how many those were."""
         return int(self._runner.call(b"XGROUP", b"DELCONSUMER", self._key, self._group, self._consumer))
 
     async def adrop(self) -> int:
@@ -526,7 +526,7 @@ class Consumer:
 
 
 def _refuse_coroutine(answer: object) -> None:
-    """Refuse what a coroutine function returned: nothing of it has run, and the message would be acknowledged."""
+    """Refuse the coroutine that a function returned: nothing of it has run, and the message would be acknowledged."""
     if inspect.iscoroutine(answer):
         answer.close()
         raise TypeError("run needs a function that is no coroutine function: arun takes those")

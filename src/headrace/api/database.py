@@ -59,7 +59,7 @@ class Database:
     def close(self) -> None:
         """Bring everything to disk and leave the directory, or end all connections.
 
-        Who still waits for a message gets a DatabaseClosed.
+        A reader that still waits for a message gets a DatabaseClosed.
         """
         self._runner.close()
 
@@ -84,7 +84,7 @@ class Database:
     # --- commands --------------------------------------------------------------------------------------------------
 
     def execute(self, *words: str | bytes | float | StreamID) -> Any:
-        """Run any command and return its reply: bytes, int, float, list, dict, None; what is refused is raised.
+        """Run any command and return its reply: bytes, int, float, list, dict, None; a refusal is raised.
 
         Not those that change what a connection is: MULTI, SUBSCRIBE, SELECT and their like need `redis()`.
         """

@@ -130,9 +130,9 @@ class Group:
     ) -> Policy | None:
         """Set how the group delivers, in the place of its rule; return what is in force, and what it has done.
 
-        What a consumer holds longer than `visibility` goes to the next that reads; `retry` is how long a message waits
-        after it failed, at first and at most. What was delivered `max_deliveries` times and failed moves to the stream
-        `dead_letter`, which has the name of this one with `:dead` behind it where it is not given. Consumers that were
+        A message that a consumer holds longer than `visibility` goes to the next reader; `retry` is how long a message
+        waits after it failed, at first and at most. After `max_deliveries` failed deliveries it moves to the stream
+        `dead_letter`, by default the name of this one with `:dead` behind it. Consumers that were
         not seen for `consumer_ttl` are removed. `create_from` lets readers make the group where it is missing. Without
         any of these, nothing is set; None where there is no rule.
         """

@@ -1,4 +1,4 @@
-"""What a program may give where a stream wants an ID: an ID, its text, or a moment."""
+"""The forms in which a program may give an ID: an ID, its text, or a moment."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias

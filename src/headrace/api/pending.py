@@ -1,4 +1,4 @@
-"""What a group has given to consumers and they have not acknowledged."""
+"""Pending messages: a group has given them to consumers, which have not acknowledged them."""
 
 from __future__ import annotations
 

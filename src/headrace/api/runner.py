@@ -3,8 +3,8 @@
     Database, Stream, Group, Consumer, Tail ─► CommandRunner ─┬─ embedded/local_client     the engine of this process
                                                               └─ remote/client             connections to a server
 
-A request is a list of bytes; a reply is bytes, int, float, bool, None, a list, or a dict, as RESP3 has them, and what
-is refused is raised. Streams know nothing of sockets or locks, runners know nothing of streams but how to add rows.
+A request is a list of bytes; a reply is bytes, int, float, bool, None, a list, or a dict, as RESP3 has them, and a
+refusal is raised. Streams know nothing of sockets or locks, and all that runners know of streams is how to add rows.
 
 A method that needs several commands is written once, as a plan: a generator that yields requests and is sent their
 replies. `follow` and `afollow` run it for threads and for coroutines.
@@ -32,7 +32,7 @@ Plan = Generator[
 
 
 class CommandRunner(Protocol):
-    """What runs commands. Every method may be called from any thread, those with an `a` from any event loop."""
+    """Runs commands. Every method may be called from any thread, those with an `a` from any event loop."""
 
     longest_wait: float | None
     """For how many seconds at most one request should wait for messages; None: for as long as it likes."""

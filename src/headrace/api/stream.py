@@ -28,7 +28,7 @@ from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 
 Value = str | bytes | int | float | StreamID
 Fields = Mapping[Any, Value]  # names are str or bytes; type checkers take {'n': 1, 'text': 'x'} only for this
-Producer = tuple[str | bytes, str | bytes | int]  # who sends a message, and by which name it knows the message
+Producer = tuple[str | bytes, str | bytes | int]  # the producer of a message, and its name for the message
 
 _AT_ONCE: Final = 1000  # messages that are read without letting another thread in between
 
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 1000  # messages that are read without letting another thread 
 class Stream:
     """One stream of a database. Any number of these objects may stand for the same stream, in any thread.
 
-    Messages are read as text; `decode=False` leaves names and values the bytes they are. What talks to the database has
+    Messages are read as text; `decode=False` leaves names and values as bytes. Methods that talk to the database have
     a twin for coroutines, with an `a` in front: `add` and `aadd`, `range` and `arange`, `len(stream)` and `alen`.
     """
 
@@ -178,7 +178,7 @@ class Stream:
         return int(await self._runner.acall(b"XLEN", self._key))
 
     def __bool__(self) -> bool:
-        """A stream is something even where it is empty."""
+        """A stream is true, also where it is empty."""
         return True
 
     def __iter__(self) -> Iterator[Message]:
@@ -510,7 +510,7 @@ _OPTIONS: Final = frozenset(
 
 
 class _Options:
-    """The options of `add`, taken out of what it was given by name: what is left are fields.
+    """The options of `add`, taken out of its keyword arguments; the rest are fields.
 
     Python compares each name that it is given with each that a function names, so that nine options in its signature
     took a tenth of the time of an add in process.
@@ -573,7 +573,7 @@ _RECENT: Final = {b"IDMP", b"KEEPREF", b"DELREF", b"ACKED"}
 
 
 def _explained(refusal: Refused, words: Request, method: str) -> Refused:
-    """Say that a server lacks an option; it took its words for something else, so that it refused in other words."""
+    """Say that a server lacks an option; it took its words for something else, and refused that."""
     if _RECENT.isdisjoint(words) or refusal.code != "ERR":
         return refusal
     if not any(sign in str(refusal) for sign in ("syntax error", "Invalid stream ID", "wrong number of arguments")):

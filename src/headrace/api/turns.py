@@ -1,4 +1,4 @@
-"""What the loop of a consumer asks for next, and what it makes of the reply; it sends nothing itself.
+"""The next request of a consumer's loop, and the meaning of each reply; this sends nothing itself.
 
                  ┌──────────────── claimed something ◄──────────────┐
                  ▼                                                  │
@@ -6,9 +6,9 @@
     what is     given to us before,     `>`     XAUTOCLAIM of what others
     pending     not acknowledged                hold for too long
 
-A message that was delivered three times and never acknowledged may be what kills its workers. Such suspects wait until
-nothing else is to be done, so that the others are handled whatever becomes of it. Messages that were given back with a
-delay wait for its end.
+A message that was delivered three times and never acknowledged may kill its workers. Such messages wait until nothing
+else is to be done, so that the others are handled in any case. Messages that were given back with a delay wait for its
+end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ctrl-C, which must not arrive in the middle of a command.
 
 Python raises KeyboardInterrupt between any two steps of the main thread, and one that comes while a command changes two
-things that belong together would leave one of them changed. So, where nobody else has said what Ctrl-C does, we do for
-as long as a database is open:
+things that belong together would leave one of them changed. So, unless the program has a handler of its own for Ctrl-C,
+ours is in force as long as a database is open:
 
     the main thread is inside a database        KeyboardInterrupt comes when it leaves, at most a command later
     it is anywhere else                         KeyboardInterrupt comes at once, as ever

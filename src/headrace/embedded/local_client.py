@@ -3,9 +3,9 @@
     call, add, add_many           return when the reply is there, which under `always` is when the disk has the effects
     acall, aadd, aadd_many        the same for coroutines, which others go on beside
 
-Several requests that are sent together have one reply each, and those may come apart: the first at once, the last in an
+Several requests that are sent together have one reply each, and these may come apart: the first at once, the last in an
 hour. A connection is used again when every request has its reply. Where a wait was interrupted (Ctrl-C, a cancelled
-task), the connection ends, and what may still be replied goes nowhere.
+task), the connection ends, and replies that come later are dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_ONE_RUN: Final = 1000  # rows that are added without letting another thread 
 
 
 class LocalClient:
-    """What runs the commands of streams, groups and consumers with a host: a `CommandRunner`."""
+    """Runs the commands of streams, groups and consumers with a host: a `CommandRunner`."""
 
     longest_wait: float | None = None
 
@@ -237,7 +237,7 @@ async def _arrival(connection: LocalConnection) -> None:
 
 
 def _runs(rows: Iterable[Mapping[Any, Any]]) -> Iterator[list[dict[Any, Any]]]:
-    """Cut rows into runs; whatever makes them is asked for the next while no lock is held."""
+    """Cut rows into runs; the next row is asked for while no lock is held."""
     source = iter(rows)
     while run := list(islice(source, _IN_ONE_RUN)):
         yield [row if type(row) is dict else dict(row) for row in run]

@@ -154,7 +154,7 @@ def _words(value: object) -> list[str]:
 
 
 def _refuse_changes(config: Config, *, in_memory: bool) -> None:
-    """Let CONFIG SET refuse what has no meaning in a process of somebody's own."""
+    """Let CONFIG SET refuse settings that have no meaning without a server."""
 
     def keep(name: str, reason: str) -> None:
         kept = config[name]
@@ -171,7 +171,7 @@ def _refuse_changes(config: Config, *, in_memory: bool) -> None:
         keep(name, "the database was opened in memory only")
 
 
-# --- what happens, told to the program's log -------------------------------------------------------------------------
+# --- messages for the log of the program -----------------------------------------------------------------------------
 
 
 class _Notes:
@@ -200,7 +200,7 @@ def _close_all() -> None:
 
 
 def _forget_all() -> None:
-    """Leave everything to the parent, whose lock ends with it although this process goes on."""
+    """Leave everything to the parent: its lock ends with it, although this process continues."""
     for host in _open_hosts:
         host.be_forked()
         if host.store is not None:

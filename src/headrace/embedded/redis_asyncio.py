@@ -2,8 +2,8 @@
 
     redis.asyncio.Redis ─► ConnectionPool ─► EngineConnection ─► StreamReader, EngineWriter ─► LocalConnection
 
-Commands run in the event loop's thread, when they are written; what blocks, or waits for the disk, comes from the
-keeper's thread or another one, and is handed to the event loop.
+Commands run in the event loop's thread, when they are written. Replies that block, or wait for the disk, come from the
+maintenance thread or another one, and are handed to the event loop.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class EngineWriter:
             self._reader.feed_eof()
 
     async def drain(self) -> None:
-        """Return: everything was taken."""
+        """Do nothing: all bytes were taken already."""
 
     def close(self) -> None:
         """Disconnect."""
@@ -78,10 +78,10 @@ class EngineWriter:
         return self._ended
 
     async def wait_closed(self) -> None:
-        """Return: it is."""
+        """Do nothing: it is closed."""
 
     def get_extra_info(self, _name: str, default: Any = None) -> Any:
-        """Know nothing of sockets."""
+        """Return None: there is no socket."""
         return default
 
 

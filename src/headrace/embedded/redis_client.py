@@ -2,8 +2,8 @@
 
     redis.Redis ─► ConnectionPool ─► EngineConnection ─► EngineSocket ─► LocalConnection
 
-redis-py writes requests to what it takes for a socket, and reads replies from it: its parsers, pipelines, transactions
-and subscriptions work as they are. A command runs in the thread that sends it; the reply is there when it is read,
+redis-py writes requests to an object that it takes for a socket, and reads replies from it: its parsers, pipelines,
+transactions and subscriptions work as they are. A command runs in the thread that sends it; the reply is there when it is read,
 unless it blocks, or waits for the disk.
 """
 
@@ -103,7 +103,7 @@ class EngineConnection(AbstractConnection):
 
 
 def defaults(retry: Any) -> dict[str, Any]:
-    """What is other than with a server: no network is slow, and to connect again after CLIENT KILL takes no time."""
+    """Options that differ from a server's: no network is slow, and connecting again after CLIENT KILL is quick."""
     return {"socket_timeout": None, "retry": retry}
 
 

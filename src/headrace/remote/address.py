@@ -1,4 +1,4 @@
-"""Where a server is, and how it is greeted: what a url says.
+"""The meaning of a url: where a server is, and how it is greeted.
 
     redis://user:password@host:port/db      rediss:// for TLS
     unix:///path?db=0

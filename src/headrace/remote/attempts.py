@@ -1,4 +1,4 @@
-"""What becomes of requests whose connection breaks: sent again where that does no harm, else raised.
+"""Requests whose connection breaks: they are sent again where that does no harm, else an error is raised.
 
     no server is reached                     nothing was sent: again, for `patience` seconds, then CannotConnect
     the connection breaks before the reply   the requests may have run: sent again where that changes nothing more

@@ -378,7 +378,7 @@ class _Counting:
         self.added += len(answered)
 
     def lost(self, error: Exception) -> ConnectionLost | CannotConnect:
-        """Say what is known when the connection has broken."""
+        """Say how many rows were added for certain, when the connection has broken."""
         if isinstance(error, CannotConnect):
             return error
         return ConnectionLost(

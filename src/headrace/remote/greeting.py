@@ -1,4 +1,4 @@
-"""The first words on a connection, and what is made of the answers.
+"""The first words on a connection, and the meaning of the answers.
 
     a server      HELLO 3 AUTH user password, SELECT db, and ROLE where Sentinels have named it
     a Sentinel    AUTH, SENTINEL GET-MASTER-ADDR-BY-NAME name
@@ -46,7 +46,7 @@ def check_answers(address: Address, place: Place, replies: list[Any]) -> None:
 
 
 def sentinel_requests(address: Address) -> list[Request]:
-    """Write what a Sentinel is asked."""
+    """Write the request to a Sentinel."""
     login = [[b"AUTH", *address.sentinel_user]] if address.sentinel_user else []
     return [*login, [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", address.master or b""]]
 

@@ -1,10 +1,10 @@
-"""What a master sends is repeated here: bytes in, changed data, the same bytes for journal and followers.
+"""Repeating the stream of a master: bytes in, changed data, the same bytes for journal and followers.
 
     chunk ─► MasterStream ─► Applier, one command after the other ─► EffectLog.forward, once for the chunk
                                        └─ refused: named in the log, counted, and not for the journal
 
 A chunk is applied in one turn, so that nobody sees a part of a transaction. Clients are served when the journal has the
-bytes: what they are told is held until it is safe, as on a master.
+bytes: their replies are held until they are safe, as on a master.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _LISTED: Final = 10  # of commands that are refused, how many are named one by o
 
 
 class CannotApply(HeadraceError):
-    """The master has sent what cannot be passed over; the text is one sentence."""
+    """The master has sent something that cannot be skipped; the text is one sentence."""
 
 
 class MasterApplier:

@@ -3,7 +3,7 @@
     effects ─► own disk ─┐
             ─► replicas: their disks ─► REPLCONF ACK … FACK ─┴─► replies leave
 
-The journal holds replies until its own disk and so many replicas have what they tell of; one acknowledgement of a
+The journal holds replies until its own disk and so many replicas have their effects; one acknowledgement of a
 replica covers all that waits for less. Where too few replicas are there, writes are refused before they change
 anything. A reply that waits longer than `repl-confirm-timeout` is ended with an error: nobody knows whether the write
 lasts. So what a client was told is on several disks, and a failover to the replica that has most loses nothing of it.
@@ -42,7 +42,7 @@ class Confirmation:
         return 0 if self._engine.is_replica else int(self._config["min-replicas-to-confirm"])
 
     def start(self) -> None:
-        """Begin; nobody knows which of what the directory holds was confirmed, so that replicas must say it anew."""
+        """Begin; it is unknown which data of the directory was confirmed, so that replicas must say it anew."""
         self._journal.await_replicas(bool(self._needed))
 
     def decide(self) -> None:

@@ -5,8 +5,8 @@
                     it has everything    ask it to take over
 
 Followers are not asked how far they are meanwhile: the question itself would be an effect that they do not have yet.
-They say it each second. Whatever goes wrong before the replica has agreed, this server is the master again and the
-writes that waited run.
+They report it each second. If anything goes wrong before the replica has agreed, this server is the master again and
+the writes that waited run.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ IN_PROGRESS = "failover-in-progress"
 
 
 class Failover:
-    """The failover that goes on, where one does."""
+    """The failover that is under way, if any."""
 
     def __init__(
         self,

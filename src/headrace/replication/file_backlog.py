@@ -1,11 +1,11 @@
-"""What followers missed, from the increments on disk: those that make the data, and older ones that are kept for them.
+"""Effects that followers missed, from the increments on disk: those that make the data, and older ones kept for them.
 
     history, kept up to repl-backlog-size  │  increments of the manifest  │  in memory (see backlog)
     appendonly.aof.3.incr.aof                 .4.incr.aof  .5.incr.aof
     └ each says at which offset it begins
 
-A reader belongs to one follower and remembers where it was. What stands in a file and is not of the history, such as
-seals and annotations, is left out.
+A reader belongs to one follower and remembers where it was. Lines of a file that are not part of the history, such as
+seals and annotations, are left out.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ _BEGINNING: Final = 1 << 12  # bytes: a command of an increment that begins behi
 
 
 class NotKept(Exception):
-    """What was asked for is not on disk any more."""
+    """The bytes that were asked for are not on disk any more."""
 
 
 class FileBacklog:

@@ -9,7 +9,7 @@ A follower is a cursor: the offset up to which it was sent something. What comes
 take it, from memory where that has it, else from the increments on disk, so that a slow follower takes no memory. One
 for which neither has what it misses is disconnected, and gets a snapshot when it comes back.
 
-What servers of other versions cannot know is not sent to them: the effect log uses the words that all followers know.
+Servers of other versions get no words that they do not know: the effect log uses the words that all followers know.
 A follower that was away while words were used that it does not know gets a snapshot, too.
 """
 
@@ -62,7 +62,7 @@ class Follower:
 
 
 class _Outgoing:
-    """What one connection is sent, piece by piece, as it takes it: see `Session.send_from`."""
+    """The bytes for one connection, piece by piece, as it takes them: see `Session.send_from`."""
 
     endless = True
 
@@ -486,7 +486,7 @@ class Followers:
     def disconnect_all(self, *, but: Client | None = None) -> None:
         """End the connections of all followers, and of clients that are about to be some: they come and ask anew.
 
-        What the latter have learnt of us in the handshake is no longer so.
+        The facts about us that the latter got in the handshake are no longer true.
         """
         for client in list(self._said):
             if client is not but:

@@ -25,7 +25,7 @@ _SIZE_DIGITS: Final = 18
 
 
 class BadSnapshot(HeadraceError):
-    """What came is no snapshot, or not all of one; the text says what was wrong, without naming the master."""
+    """The bytes are no snapshot, or not all of one; the text says what is wrong, without naming the master."""
 
 
 class IncomingSnapshot:

@@ -1,10 +1,10 @@
-"""What a master says of itself by INFO lineage: the histories that its data has been through, and what it follows.
+"""INFO lineage of a master: the histories that its data has been through, and the servers that it follows.
 
     our histories       A ──────── 5000 ┬ B ──── 7200 ┬ C ──── 9000
     those of a master   A ──────── 5000 ┴ B ──── 7200 ┴ D ──── 8000
                                                       └ the branch: what is behind it, the master never got
 
-The youngest history that both have been through tells where they parted: where the first of both left it.
+The youngest history that both have been through shows where they parted: where the first of both left it.
 
 A circle of replicas is found by names: a server that follows another learns the run IDs of all servers above that one.
 Its own must not be among them.
@@ -16,7 +16,7 @@ from headrace.engine.effect_log import EffectLog
 
 
 class Lineage(NamedTuple):
-    """What a server has said; nothing where it is no Headrace."""
+    """The answer of a server; empty where it is no Headrace."""
 
     run_id: str = ""
     masters: tuple[str, ...] = ()  # run IDs: the server that it follows, the one that this one follows, …

@@ -6,9 +6,9 @@
        │                         └── PSYNC: continued ──►┘
        └── whatever ends it: one sentence for the log and INFO, then a pause that grows
 
-What we have is named by `effects.history` and `effects.offset`: PSYNC asks to continue there. A snapshot goes to a
-file, is read by a child, and only then replaces the data; until that moment the data of before stays as it is, in
-memory and on disk. What a Redis has and we do not is left out, named and counted, and the rest goes on.
+`effects.history` and `effects.offset` name our data: PSYNC asks to continue there. A snapshot goes to a file, is read
+by a child, and only then replaces the data; until that moment the old data stays as it is, in memory and on disk. Types
+and commands of a Redis that we lack are left out, named in the log and counted, and the rest is applied.
 
 One task of the event loop does it all, or waits while what comes is applied as it comes; nothing of a master is applied
 when `stop` has returned.

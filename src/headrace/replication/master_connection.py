@@ -1,6 +1,6 @@
 """A connection to a master: commands out, lines and bytes in.
 
-Whatever ends it is raised as LinkFailed, with a sentence that names the master. Reads do not end by time: whoever owns
+Every end of it is raised as LinkFailed, with a sentence that names the master. Reads have no time limit: the owner of
 the connection looks at `last_io`, and aborts it.
 """
 
@@ -23,7 +23,7 @@ class LinkFailed(HeadraceError):
 
 
 class _Incoming(asyncio.Protocol):
-    """What has come over a connection: kept until it is read, or given to `take` at once.
+    """The bytes that have come over a connection: kept until they are read, or given to `take` at once.
 
     Only while somebody waits for bytes and there are none is `take` asked, so that their order stays; it tells whether
     it has taken them. Without it, a follower would apply what comes in the next turn of the event loop.
