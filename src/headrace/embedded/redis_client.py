@@ -3,8 +3,8 @@
     redis.Redis ─► ConnectionPool ─► EngineConnection ─► EngineSocket ─► LocalConnection
 
 redis-py writes requests to an object that it takes for a socket, and reads replies from it: its parsers, pipelines,
-transactions and subscriptions work as they are. A command runs in the thread that sends it; the reply is there when it is read,
-unless it blocks, or waits for the disk.
+transactions and subscriptions work as they are. A command runs in the thread that sends it; its reply is there when it
+is read, unless it blocks, or waits for the disk.
 """
 
 from __future__ import annotations
