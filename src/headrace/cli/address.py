@@ -1,4 +1,4 @@
-"""What a person names on the command line: a server, and its streams. `connecting` makes a client of the former.
+"""The server and the streams that a command line names. `connecting` makes a client of the former.
 
 The shell completes names of streams, if the server answers at once.
 """

@@ -3,7 +3,7 @@
     with connected(address) as client:
         client.xlen("devmsg")
 
-Whatever is wrong with the connection, the login or a command inside of the block comes out as a `CommandFailed` that
+Every failure of the connection, the login or a command inside of the block comes out as a `CommandFailed` that
 says what to do. Replies are bytes, in the shapes of RESP2, whatever the server prefers.
 """
 

@@ -1,4 +1,4 @@
-"""What a command fails with."""
+"""The error that a command fails with."""
 
 from headrace.core.errors import HeadraceError
 

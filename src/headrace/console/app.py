@@ -50,7 +50,7 @@ _MOST_EXPORTS: Final = 8  # of one session, that were asked for and not loaded y
 
 @dataclass(frozen=True)
 class ConsoleOptions:
-    """What the console was started with."""
+    """The options that the console was started with."""
 
     url: str
     read_only: bool = False

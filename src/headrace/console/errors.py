@@ -1,4 +1,4 @@
-"""What the console refuses: a status of HTTP, and a code for which the page has a sentence in its language."""
+"""The refusals of the console: a status of HTTP, and a code for which the page has a sentence in its language."""
 
 from headrace.core.errors import HeadraceError
 

@@ -1,4 +1,4 @@
-"""What every request passes before anything else, and what every answer carries.
+"""The checks that every request passes first, and the headers that every answer carries.
 
     Host      names this console: a page of another site, whose name leads here (DNS rebinding), does not
     Origin    where a browser says it, is this console

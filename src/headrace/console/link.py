@@ -5,7 +5,7 @@
 
 `read_product` says which server it is, and what of the console it can answer.
 
-What goes wrong is a `Refused`: the server is away, or wants a password, or does not permit it.
+Every failure is a `Refused`: the server is away, or wants a password, or does not permit it.
 """
 
 from collections.abc import Sequence

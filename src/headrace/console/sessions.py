@@ -1,4 +1,4 @@
-"""Who is logged in: a cookie stands for a link to the server as one of its users.
+"""Sessions of users that are logged in: a cookie stands for a link to the server as one of its users.
 
     login ─► the server accepts user and password ─► session: link, CSRF token ─► cookie
     idle for half a day, or logout ─► the link is closed

@@ -34,7 +34,7 @@ Trim = Literal["nothing", "settled", "archived"]
 
 @dataclass(frozen=True)
 class Archived:
-    """What a run did."""
+    """The result of a run."""
 
     path: str
     entries: int
@@ -42,7 +42,7 @@ class Archived:
     trimmed: dict[str, int] = field(default_factory=dict)
     """By stream: how many entries were removed from it."""
     fates: list[Fate] = field(default_factory=list)
-    """What became of streams: deleted, made anew, entries lost."""
+    """Events of streams: deleted, made anew, entries lost."""
 
 
 def archive_streams(

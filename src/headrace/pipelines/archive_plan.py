@@ -1,4 +1,4 @@
-"""What a run of the archive would do. Nothing changes, no Spark runs: the server and the archive's log are asked."""
+"""The plan of a run of the archive. Nothing changes, no Spark runs: the server and the archive's log are read."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from headrace.spark.streams import StreamState
 
 @dataclass(frozen=True)
 class ArchivePlan:
-    """What is there to archive."""
+    """The entries that a run would archive."""
 
     path: str
     new: bool

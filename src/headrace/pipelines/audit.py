@@ -67,7 +67,7 @@ class RangeCount:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was compared, and what differs."""
+    """The result of an audit: what was compared, and what differs."""
 
     equal: bool
     entries: int

@@ -3,7 +3,7 @@
     checkpoint/offsets/7   v1, settings, one line of JSON for each source       written before batch 7
     checkpoint/commits/7   v1, {…}                                              written when batch 7 counts
 
-What counts is the greatest batch that both have. The files are read through Spark, wherever they are.
+The greatest batch that both have counts. The files are read through Spark, wherever they are.
 """
 
 import json
@@ -46,7 +46,7 @@ def marks_beside(spark: SparkSession, path: str, given: str | None = None) -> di
 
 
 def checkpoint_of(path: str) -> str:
-    """Return where an archive keeps its checkpoint, unless it is told otherwise."""
+    """Return where an archive keeps its checkpoint by default."""
     return f"{path.rstrip('/')}/{_CHECKPOINT}"
 
 

@@ -1,4 +1,4 @@
-"""What a job refuses, and what Spark says, in one sentence.
+"""The errors of jobs, and those of Spark, in one sentence.
 
 Spark's error    a Java stack, a Python traceback inside it, and somewhere the line that matters:
                    headrace.spark.errors.ServerUnreachable: option 'url' is …      ours: taken as it is

@@ -1,4 +1,4 @@
-"""What became of streams while they were read, as the offsets of a query tell.
+"""What happened to streams while they were read, according to the offsets of a query.
 
 start  {"0": {"orders": {"id": "5-1", "added": 17}}}
 end    {"0": {"orders": {"id": "2-0", "added": 2, "life": 1, "lost": 3}}}     made anew, and 3 entries were lost

@@ -42,7 +42,7 @@ _ORDER: Final = "headrace order of ids"
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a run did."""
+    """The result of a run."""
 
     entries: int
     batches: int

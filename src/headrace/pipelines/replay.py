@@ -32,7 +32,7 @@ _GREATEST: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a run did."""
+    """The result of a run."""
 
     entries: int
     skipped: int

@@ -37,7 +37,7 @@ class Progress:
     total: int | None = None
     """All there is to do, where that is known."""
     fates: tuple[Fate, ...] = ()
-    """What became of streams since the last time: deleted, made anew, entries lost."""
+    """Events of streams since the last time: deleted, made anew, entries lost."""
 
 
 Watch = Callable[[Progress], None]
@@ -49,7 +49,7 @@ def ignore(_: Progress) -> None:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a query did."""
+    """The result of a query."""
 
     entries: int
     """That were read."""

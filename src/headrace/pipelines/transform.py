@@ -30,7 +30,7 @@ _FORMATS: Final = ("parquet", "json", "csv")
 
 @dataclass(frozen=True)
 class Transformed:
-    """What a run did."""
+    """The result of a run."""
 
     rows: int
     """That came out."""

@@ -1,4 +1,4 @@
-"""What may go from a stream once it is archived.
+"""Trimming a stream once it is archived: which entries may be removed.
 
     entries   ├──────────────────────────────────────────┤
     archived  ├──────────────────────────┤                    up to the mark of the checkpoint

@@ -47,7 +47,7 @@ class ArchivedFile:
 
 @dataclass(frozen=True)
 class ArchiveExtent:
-    """What an archive has at one moment."""
+    """The content of an archive at one moment."""
 
     batch: int  # -1: nothing yet
     files: tuple[ArchivedFile, ...]

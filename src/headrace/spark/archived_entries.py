@@ -35,7 +35,7 @@ _BYTES_OF_ENTRY: Final = 40  # about; to plan with, where no file is opened
 
 @dataclass(frozen=True)
 class _Footer:
-    """What the end of a file tells."""
+    """The facts at the end of a file."""
 
     rows: int
     size: int  # not packed

@@ -41,7 +41,7 @@ class BatchOf:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task tells the driver."""
+    """The report of one task to the driver."""
 
     partition: int
     query: str
@@ -52,7 +52,7 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Trimming:
-    """What a stream is cut to, about."""
+    """The limit that a stream is trimmed to, about."""
 
     maxlen: int | None
     minid: StreamID | None

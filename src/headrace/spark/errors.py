@@ -1,4 +1,4 @@
-"""What can be wrong with a source or a sink: one sentence each, with the option or the stream that it is about."""
+"""The errors of a source or a sink: one sentence each, with the option or the stream that it is about."""
 
 from headrace.core.errors import HeadraceError
 

@@ -34,7 +34,7 @@ _NOTHING: Final = (MAX_ID, MIN_ID)
 
 
 class Narrowing:
-    """What the filters leave of the streams."""
+    """The part of the streams that the filters leave."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = columns

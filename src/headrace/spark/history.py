@@ -39,7 +39,7 @@ Told = TypeVar("Told")
 
 @dataclass(frozen=True)
 class ArchivedRange:
-    """What an archive has of a stream behind the position of a streaming query."""
+    """The part of a stream that an archive has behind the position of a streaming query."""
 
     begin: Mark
     end: Mark

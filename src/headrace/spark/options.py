@@ -66,7 +66,7 @@ r"""The options of a source and of a sink: what they are called, what they may b
       retryTimeout          seconds to wait for a server that       30
                             stops answering
 
-Names are taken in any case, as Spark does. What is not known is refused, because a misspelt option that is ignored
+Names may be in upper or lower case, as in Spark. Unknown options are refused, because a misspelt option that is ignored
 reads the wrong data.
 """
 
@@ -210,7 +210,7 @@ class PayloadFormat:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read, and how."""
+    """The options of a read."""
 
     server: ServerOptions
     path: str | None

@@ -26,7 +26,7 @@ _WORTH_A_TASK: Final = 10_000
 
 @dataclass
 class SlicesPartition(InputPartition):
-    """What one task reads."""
+    """The part that one task reads."""
 
     slices: tuple[AnySlice, ...]
 

@@ -121,7 +121,7 @@ class Projection:
         self.id_columns = {
             column.name: column.metadata for column in self._columns if column.metadata not in {None, _CORRUPT}
         }
-        """What metadata is called in this schema."""
+        """The names that metadata has in this schema."""
         self._decoder: EntryDecoder | None = None
 
     def batch(self, raw: RawColumns, key: bytes) -> pa.RecordBatch:

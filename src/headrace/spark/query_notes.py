@@ -1,4 +1,4 @@
-"""What a query leaves beside each stream that it reads, for people who look: `headrace console` shows it.
+"""The notes that a query keeps beside each stream that it reads; `headrace console` shows them to people.
 
     headrace:{stream}:queries   hash   group ─► {"batches": 12, "rows": 4800, "batch_rows": 400, "at": Unix ms, …}
 
@@ -29,7 +29,7 @@ def queries_key(key: bytes) -> bytes:
 
 @dataclass
 class _Note:
-    """What is known of one stream of a query, since the query was started."""
+    """The facts about one stream of a query, since the query was started."""
 
     started: int
     batches: int = 0

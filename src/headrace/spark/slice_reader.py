@@ -1,4 +1,4 @@
-"""What a task does: read its slices one after the other, from servers, files or an archive."""
+"""The reader of a task: reads its slices one after the other, from servers, files or an archive."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a server tells about a stream, and which part of one, or of a file of an archive, a task reads."""
+"""The state of a stream as a server reports it, and the part of a stream or of an archive's file that a task reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -11,7 +11,7 @@ Reading is by ID ranges only, so that a task that runs twice reads the same. The
 tells a `LossWatch` whether trimming has overtaken the task.
 
 Entries may be read from a replica; everything else is asked of the master, because a plan must not go back to what a
-replica behind it has. What a replica does not have yet, the master is asked for.
+replica behind it has. Entries that a replica does not have yet are read from the master.
 """
 
 import itertools
@@ -35,7 +35,7 @@ _CHUNK_BYTES: Final = 4 << 20
 
 
 class Transport(Protocol):
-    """What readers need of a server."""
+    """The methods of a server that readers need."""
 
     def describe(self, keys: Sequence[bytes]) -> list[StreamState | None]:
         """Return the state of each stream; None where there is no such key."""

@@ -23,7 +23,7 @@ from headrace.spark.rows import RowDivider
 
 
 class _Writing:
-    """What both writers share. Pickled to the tasks."""
+    """The common part of both writers. Pickled to the tasks."""
 
     def __init__(self, schema: t.StructType, options: WriteOptions) -> None:
         if len(options.server.urls) > 1:

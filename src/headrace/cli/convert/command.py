@@ -15,8 +15,8 @@ CONVERT_HELP: Final = """Convert data on disk: RDB file, data directory with app
         a data directory             --to aof: append-only files, which Headrace and Redis 7 start from
         a directory of Parquet       --to parquet: a file for each stream, KEY.parquet
 
-No server may be working in FROM. Nothing there is changed. What the new form cannot hold is told, each thing once, on
-standard error: modules' values, for example, or in Parquet the groups of a stream and every key that is none.
+No server may be working in FROM. Nothing there is changed. Standard error names, each thing once, the data that the new
+form cannot hold: modules' values, for example, or in Parquet the groups of a stream and every key that is none.
 
 For example:
 

@@ -1,12 +1,12 @@
-"""What `headrace convert` does: everything into an engine, and out of it in another form.
+"""`headrace convert`: loads everything into an engine, and writes it in another form.
 
     read     storage.reading, as start-up would load it; or Parquet, a file a stream
     write    rdb       storage.snapshot, to a temporary name, then renamed
              aof       the same as the base of append-only files, behind an empty increment
              parquet   a file for each stream
 
-What is not carried over is collected on the way and printed at the end: data that Headrace cannot hold, and data that
-the new form cannot hold.
+All that is not carried over is collected on the way and printed at the end: data that Headrace cannot hold, and data
+that the new form cannot hold.
 """
 
 import json
@@ -50,7 +50,7 @@ _LOSSES: Final = {
 
 @dataclass
 class Conversion:
-    """What was carried over, and what was not."""
+    """The result: what was carried over, and what was not."""
 
     keys: int = 0
     streams: int = 0

@@ -1,4 +1,4 @@
-"""What `headrace inspect` does: find the stream and its node, then draw it or print it as JSON."""
+"""`headrace inspect`: finds the stream and its node, then draws it or prints it as JSON."""
 
 import json
 from dataclasses import asdict

@@ -1,6 +1,6 @@
 """Where the stream to inspect comes from: a server, a DUMP payload, an RDB file, a segment, a data directory.
 
-Whatever it is, a stream comes out that was checked to the last byte, with the payload that holds it: the server's own,
+From each source comes a stream that was checked to the last byte, with the payload that holds it: the server's own,
 the file's own, or the one that DUMP would give.
 """
 
@@ -30,7 +30,7 @@ _NAMED: Final = 8  # streams in a sentence
 
 @dataclass(frozen=True)
 class OnDisk:
-    """What of a stream is in segments, and not in memory."""
+    """The part of a stream that is in segments, and not in memory."""
 
     entries: int
     nodes: int

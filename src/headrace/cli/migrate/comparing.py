@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """What two servers do not agree about."""
+    """A difference between two servers."""
 
     place: Place | None  # None: it is about functions
     text: str
@@ -53,7 +53,7 @@ class Difference:
 
 @dataclass
 class Outcome:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     streams: int = 0
     entries: int = 0

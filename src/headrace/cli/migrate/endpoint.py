@@ -16,7 +16,7 @@ _KEYSPACE_PREFIX: Final = "db"
 
 
 class Login(NamedTuple):
-    """What another server needs to follow this one."""
+    """The facts that another server needs to follow this one."""
 
     host: str
     port: int

@@ -1,10 +1,10 @@
-"""What a key holds, in a few facts that two servers can be compared by.
+"""The content of a key, as a few facts by which two servers can be compared.
 
     stream      length, first and last ID, entries ever added; of each group where it is and what is pending.
                 Its entries are compared page by page, see `comparing`
     others      type and a digest of the content, read in pages
 
-What Redis 7.0 does not tell its followers is left out: how many entries a group has read, and consumers to which
+Facts that Redis 7.0 does not send its followers are left out: how many entries a group has read, and consumers to which
 nothing was delivered.
 """
 

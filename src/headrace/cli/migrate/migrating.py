@@ -1,4 +1,4 @@
-"""What `headrace migrate` does: the steps of a move in their order, and back where one fails."""
+"""`headrace migrate`: the steps of a move in their order, and back where one fails."""
 
 import sys
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _QUESTION: Final = "Switch to the new server?"
 
 @dataclass(frozen=True)
 class MigrateOptions:
-    """What was asked for."""
+    """The options of a move."""
 
     check: bool
     switch: bool

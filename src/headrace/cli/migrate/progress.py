@@ -1,4 +1,4 @@
-"""What a person sees of a move: bars on a terminal, a line now and then where there is none."""
+"""The progress of a move: bars on a terminal, a line now and then where there is none."""
 
 import sys
 import time

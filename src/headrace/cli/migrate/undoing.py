@@ -1,4 +1,4 @@
-"""What must be put back where a move fails: noted before each change, undone newest first."""
+"""Undoing a move that fails: each change is noted before it is made, and the newest is undone first."""
 
 import time
 from collections.abc import Callable

@@ -20,8 +20,8 @@ _MOST_LINES: Final = 20  # of a plan
 
 ARCHIVE_HELP: Final = """Streams to Parquet, by key and date, every entry once.
 
-Appends what is new since the last run, or goes on with --continuous. With --trim the streams then lose what is safely
-archived and no group has still to read or acknowledge.
+Appends what is new since the last run; with --continuous it does not end. With --trim the streams then lose the entries
+that are safely archived and that no group has still to read or acknowledge.
 
 For example:
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 AUDIT_HELP: Final = """Streams against their archive: counts and hashes by ID range, then every entry that differs.
 
-Leaves with 3 where something differs. What was trimmed after it was archived, and what is not archived yet, is counted
-and is no difference, unless with --whole.
+Exits with status 3 where something differs. Entries that were trimmed after they were archived, or are not archived
+yet, are counted and are no difference, unless with --whole.
 
 For example:
 

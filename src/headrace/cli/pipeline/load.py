@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 LOAD_HELP: Final = """Files to streams: CSV, JSON lines or Parquet, each row once.
 
-Every column becomes a field. A run that was stopped goes on where it was, and one over the same files adds only files
-that are new; where that is remembered is told in the end.
+Every column becomes a field. A run that was stopped continues where it was, and a run over the same files adds only new
+files; the output says at its end where that is remembered.
 
 For example:
 

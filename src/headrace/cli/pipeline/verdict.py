@@ -1,4 +1,4 @@
-"""What an audit found, in words: one sentence, and a table of what differs."""
+"""The result of an audit in words: one sentence, and a table of the differences."""
 
 from typing import TYPE_CHECKING, Final
 

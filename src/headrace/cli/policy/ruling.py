@@ -21,7 +21,7 @@ Pairs = dict[str, str | int]
 
 
 class Wanted(NamedTuple):
-    """What the options of `headrace policy set` say."""
+    """The options of `headrace policy set`."""
 
     maxlen: int | None
     maxage: str | None

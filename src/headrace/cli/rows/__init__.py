@@ -7,6 +7,6 @@
     bytes that are no UTF-8                         lone surrogates  as they are      a binary column
     a name twice in an entry, or a field `_id`      "_fields"        refused          refused
 
-What is written can be read again: the same IDs, names and bytes. JSON lines keep the order of the fields of each entry,
-the others have one order for all.
+Files that are written can be read again: the same IDs, names and bytes. JSON lines keep the order of the fields of each
+entry, the others have one order for all.
 """

@@ -1,4 +1,4 @@
-"""What `headrace tail` does: the last entries of each stream, merged by ID, then XREAD until Ctrl-C."""
+"""`headrace tail`: shows the last entries of each stream, merged by ID, then reads with XREAD until Ctrl-C."""
 
 import sys
 import time

@@ -71,7 +71,7 @@ class StreamReading:
 
     @property
     def pending(self) -> int:
-        """What is pending in all groups."""
+        """The pending entries of all groups."""
         return sum(group.pending for group in self.groups)
 
     @property

@@ -41,7 +41,7 @@ _SHORT_HINT: Final = "q s r g c ↑↓"  # which fits beside how many lines ther
 
 @dataclass
 class View:
-    """What the person at the keys has chosen."""
+    """The choices of the person at the keys."""
 
     sort: str = "name"
     backwards: bool = False

@@ -1,4 +1,4 @@
-"""What `headrace top` does: reading after reading, drawn until somebody presses q; or one, printed.
+"""`headrace top`: takes and draws readings until somebody presses q; or takes one and prints it.
 
 When a server stops answering, the last reading stays on the screen with a line that says so, and the next reading is
 tried at its usual time.

@@ -1,4 +1,4 @@
-"""What `headrace export` does: a range of a stream, written row by row.
+"""`headrace export`: writes a range of a stream row by row.
 
 CSV and Parquet begin with their columns. For them the stream is read twice: first for the names of the fields, then for
 the values. The end of the range is fixed before, so that both passes see the same entries.

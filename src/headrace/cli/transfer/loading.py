@@ -1,4 +1,4 @@
-"""What `headrace load` does: reads rows from a file, sends XADDs in pipelines, and counts what became of each row.
+"""`headrace load`: reads rows from a file, sends XADDs in pipelines, and counts the result of each row.
 
 When a row is refused with its own ID, the stream is searched for it. A row that is there with the same fields was
 loaded before, so that a load that was interrupted can be run again. Any other refusal ends the load and names the line.
@@ -35,7 +35,7 @@ _TOO_SMALL: Final = "The ID specified in XADD"
 
 @dataclass
 class Account:
-    """What became of the rows."""
+    """The results of the rows."""
 
     loaded: int = 0
     already_there: int = 0

@@ -1,4 +1,4 @@
-"""What the page reads: each is a function of a session and the page's question, and asks the server as that user.
+"""The readings of the page: each is a function of a session and the page's question, and asks the server as that user.
 
 Every one is bounded: so many keys, entries, consumers or lines at a time, and the answer says where there is more.
 """

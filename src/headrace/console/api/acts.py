@@ -1,4 +1,4 @@
-"""What the page does: each act is one command, shown before it is sent.
+"""The acts of the page: each is one command, shown before it is sent.
 
     {"kind": "ack", …, "preview": true}  ─►  {"command": "XACK orders billing 1-1", "loses": …}     nothing is sent
     {"kind": "ack", …}                   ─►  {"command": …, "reply": 1}

@@ -1,4 +1,4 @@
-"""What lies beside streams: dead letters, and messages that are added later."""
+"""Data beside streams: dead letters, and messages that are added later."""
 
 from typing import Any, Final
 

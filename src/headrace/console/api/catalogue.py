@@ -32,7 +32,7 @@ _DEAD: Final = b":dead"
 
 @dataclass
 class Figures:
-    """What is known of all streams at a moment."""
+    """The figures of all streams at a moment."""
 
     taken: float
     length: dict[bytes, int]

@@ -1,4 +1,4 @@
-"""What the page asks for, read with care: a wrong question is refused, and no number is beyond its bound."""
+"""The questions of the page, checked: a wrong question is refused, and every number is within its bounds."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a server tells about the groups that read streams.
+"""Facts about the groups that read streams, from the server.
 
     XINFO GROUPS       lag: entries that were never delivered; how far behind in time
     XINFO CONSUMERS    which consumers there are, and since when each is idle

@@ -1,4 +1,4 @@
-"""What is in streams, counted by Spark: rates over time, sizes, keys, fields.
+"""The content of streams, counted by Spark: rates over time, sizes, keys, fields.
 
 entries ─┬─ by series, time and size     at most 7 series × 96 buckets × 40 sizes leave Spark
          ├─ by stream                    the greatest of them

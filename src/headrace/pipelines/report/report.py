@@ -25,7 +25,7 @@ from headrace.spark.streams import StreamState
 
 @dataclass(frozen=True)
 class Reported:
-    """What the page tells of."""
+    """The subject of the page."""
 
     page: str
     entries: int
