@@ -49,6 +49,7 @@ cdef class EntryLog(NodeStore):
     cdef int count_up(self) except -1
 
     cdef int find(self, ID id, NodeCursor *cursor) except -1
+    cdef bint stands_before(self, ID id, NodeCursor *cursor) noexcept
     cdef int contains(self, ID id) except -1
     cdef int last_alive(self, ID *id) except -1
     cdef int first_stored(self, ID *id) except -1
