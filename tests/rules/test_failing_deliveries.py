@@ -452,3 +452,15 @@ def test_other_groups_and_streams_are_as_before(engine: RuledEngine) -> None:
     engine.read("a", group="h")
     engine.wait(1000)
     assert engine.read("b", group="h") == []
+
+
+def test_a_rule_that_was_just_removed_drops_nothing(engine: RuledEngine) -> None:
+    """Timers of the rule before may be due at the same moment, before the new one was read."""
+    engine.policy("SET", "q", "DROP", "ACKED")
+    engine.policy("SET", "q", "GROUP", "g", "VISIBILITY", "1s", "MAXDELIVERIES", 1)
+    (first,) = add(engine, "1")
+    assert engine.read("a") == [first]
+    engine.policy("DEL", "q")
+    engine.wait(2000)
+    assert letters(engine) == [(b"1", b"a", 1, b"deliveries")]
+    assert [entry for entry, _ in engine.entries("q")] == [first]

@@ -9,10 +9,13 @@ cdef class Clocks:
     cdef readonly int64_t now_ms        # when the outermost command began, as Unix ms
     cdef readonly int64_t steady_now_ms     # the same by the steady clock
     cdef int64_t lead_ms                # how much more the first showed than the second at the last tick
+    cdef int64_t read_lead_ms           # the same at the last `read`
+    cdef readonly int64_t set_by_ms     # by how much Unix time was set since the start, ahead (or back: less than 0)
     cdef readonly int64_t started_ms    # Unix ms
     cdef readonly int64_t steady_started_ms
 
     cdef void read(self) noexcept
+    cdef void count_step(self, int64_t lead_ms) noexcept
     cdef bint was_set(self) noexcept
     cpdef int64_t unix_ms(self)
     cpdef int64_t steady_ms(self)

@@ -18,6 +18,7 @@ from time import time_ns
 
 cdef enum:
     CLOCK_STEP_MS = 50          # from one tick to the next; what corrects a clock slowly does less than that
+    CLOCK_SET_MS = 1000         # from one reading to the next: somebody has set the clock
 
 
 @cython.final
@@ -27,7 +28,7 @@ cdef class Clocks:
     def __cinit__(self):
         self.now_ms = self.started_ms = self.unix_ms()
         self.steady_now_ms = self.steady_started_ms = self.steady_ms()
-        self.lead_ms = self.now_ms - self.steady_now_ms
+        self.lead_ms = self.read_lead_ms = self.now_ms - self.steady_now_ms
 
     cdef void read(self) noexcept:
         """Begin to measure time: what runs next runs now."""
@@ -36,6 +37,14 @@ cdef class Clocks:
         self.unix_offset_ns = now_ms * 1000000 + 500000 - <int64_t>self.last_ns
         self.now_ms = now_ms
         self.steady_now_ms = self.last_ns // 1000000 if self.steady_source is None else self.steady_source()
+        self.count_step(self.now_ms - self.steady_now_ms)
+
+    cdef void count_step(self, int64_t lead_ms) noexcept:
+        """Note by how much Unix time was set since the last reading, which what waits by it has to know."""
+        cdef int64_t step_ms = lead_ms - self.read_lead_ms
+        self.read_lead_ms = lead_ms
+        if not -CLOCK_SET_MS < step_ms < CLOCK_SET_MS:
+            self.set_by_ms += step_ms
 
     cdef bint was_set(self) noexcept:
         """Whether Unix time was set since this was asked last."""

@@ -444,6 +444,8 @@ cdef class Engine:
         if self.clocks.was_set():
             for db, key in self.waiting.take_reminders():
                 self.keyspace.signal(db, key)
+        if self.rules.kept:
+            self.rules.follow_clock()
         self.chores.set_lead(self.clocks.lead_ms, self.clocks.steady_now_ms)
         return 0
 

@@ -23,7 +23,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from headrace.commands.streams.appending cimport append_message
 from headrace.commands.streams.arguments cimport id_text, number
 from headrace.commands.streams.effects cimport (
-    emit_acknowledged, emit_claim, emit_released, emit_removal, emit_settings, knows_releases,
+    emit_acknowledged, emit_claim, emit_released, emit_removal, emit_seen, emit_settings,
+    knows_releases,
 )
 from headrace.commands.streams.retention cimport drop_finished, plan_trim
 from headrace.core.entry_log cimport fields_of
@@ -47,6 +48,7 @@ from headrace.engine.rules import dead_letters
 
 cdef enum:
     LOOKED_AT_ONCE = 500        # records that one turn looks at
+    JUST_NOW_MS = 1000          # older than that is from before a clock was set
     FAILED_AT_ONCE = 64         # records that fail in one turn, or in one read that finds nothing else: some 0.3 ms
 
 cdef uint64_t MOST_DELIVERIES = (<uint64_t>1 << 63) - 1
@@ -222,6 +224,7 @@ cdef int reject(Call call, bytes key, Group group, GroupRules rules, uint32_t sl
                 uint64_t deliveries) except -1:
     cdef uint64_t former = group.pending.get_deliveries(slot)
     cdef bint fatal = verdict == FATAL
+    follow_clock(call, key, group, rules)
     if (fatal and rules.buries) or (verdict == FAIL and is_exhausted(rules, deliveries)):
         if bury(call, key, group, rules, slot, former if fatal else deliveries,
                 dead_letters.FATAL if fatal else reason_of(deliveries)):
@@ -300,6 +303,7 @@ cdef int forget_record(Call call, bytes key, Group group, GroupRules rules, uint
 
 cdef list take_due(Call call, bytes key, Group group, GroupRules rules, uint64_t most):
     cdef list due = []
+    follow_clock(call, key, group, rules)
     if rules.retry_min_ms:
         fail_overdue(call, key, group, rules, max(most, FAILED_AT_ONCE))
         take_waiting(call, key, group, rules, most, due)
@@ -485,6 +489,63 @@ cdef int expect_failures(Call call, GroupRules rules) except -1:
 cdef int64_t LATEST = <int64_t>1 << 60
 
 
+# --- when the clock was set ---------------------------------------------------------------------------------------
+
+cdef int follow_clock(Call call, bytes key, Group group, GroupRules rules) except -1:
+    """Where Unix time was set, move the times of what is held and waits by as much: it then lasts as long as it would.
+
+    A rule's times are data, which must survive a restart, and so they are Unix time; what they measure is not. Effects
+    say the new times. What was delivered in the moment between is left alone, because it has the new time already.
+    """
+    cdef int64_t step_ms = call.engine.clocks.set_by_ms - rules.dated_ms
+    cdef Consumer consumer
+    cdef uint32_t slot
+    cdef Record *record
+    if step_ms == 0:
+        return 0
+    rules.dated_ms = call.engine.clocks.set_by_ms
+    former = []
+    slot = first_owned(group.pending)
+    while slot != NO_SLOT:
+        record = group.pending.slab.at(slot)
+        if is_former(record.time, step_ms, call.now_ms):
+            former.append(slot)
+        slot = record.later
+    for each in former:
+        slot = each
+        record = group.pending.slab.at(slot)
+        group.pending.set_time(slot, max(record.time + step_ms, 0))
+        call.changed()
+        emit_claim(call, group, key, group.owner_of(slot).name, slot, group.last_id)
+    for consumer in group.consumer_list():
+        if rules.consumer_ttl_ms and is_former(consumer.seen_time, step_ms, call.now_ms):
+            consumer.seen_time = max(consumer.seen_time + step_ms, 0)
+            call.changed()
+            emit_seen(call, group, key, consumer)
+    return move_retries(call, rules, step_ms)
+
+
+cdef bint is_former(int64_t time, int64_t step_ms, int64_t now_ms) noexcept:
+    """Whether a time is from before the clock was set."""
+    return time > now_ms or time < now_ms - (JUST_NOW_MS if step_ms < 0 else step_ms)
+
+
+cdef int move_retries(Call call, GroupRules rules, int64_t step_ms) except -1:
+    """Have the next deliveries due by as much earlier or later; all are from before, because XNACK follows the clock."""
+    cdef dict held = retries_of(call, rules.stream)
+    cdef bytes field
+    cdef bytes text
+    cdef bytes name
+    cdef ID id
+    for field in list(held) if held is not None else ():
+        text, _, name = field.partition(b" ")
+        kept = parse_retry(held[field])
+        if name == rules.name and kept is not None and kept[2] and parse_strict_id(text, len(text), 0, &id):
+            keep_retry(call, rules, id, kept[0], kept[1], max(kept[2] + step_ms, 1), kept[3])
+    rules.waiting = None
+    return 0
+
+
 # --- acknowledging -----------------------------------------------------------------------------------------------
 
 cdef int settle_acknowledged(Call call, bytes key, Stream stream, bytes group, list ids, list texts) except -1:
@@ -544,6 +605,7 @@ def keep_by_time(Call call, GroupRules rules) -> None:
     group = stream.find_group(rules.name)
     if group is None:
         return
+    follow_clock(call, key, group, rules)
     if rules.visibility_ms and rules.max_deliveries:
         give_up_overdue(call, key, group, rules)
     if rules.consumer_ttl_ms:

@@ -51,6 +51,7 @@ cdef class GroupRules:
     cdef int64_t consumer_ttl_ms
     cdef bytes create_from
     cdef bint redelivers                    # plain reads get again what failed
+    cdef int64_t dated_ms                   # by how much the clock was set when the times of its records were right
     cdef list waiting                       # heap of (due Unix ms, ID) of released records; None: to be read
     cdef Timer timer                        # when somebody has to look for failures, or for consumers that left
 
@@ -82,6 +83,7 @@ cdef class RuleBook:
     cdef public uint64_t turn_ns            # how long one turn may take; a simulation, whose time stands still, sets it
     cdef public bint writing                # the server itself changes what it keeps of retries
     cdef readonly int64_t awake_ms          # since when the rules are kept here
+    cdef int64_t dated_ms                   # by how much the clock was set when that was right
 
     cdef StreamRules find(self, Database db, bytes key)
     cdef StreamRules resolve(self, DatabaseRules rules, Database db, bytes key)
@@ -98,5 +100,6 @@ cdef class RuleBook:
     cdef bint take_apart(self) except -1
     cdef int keep(self, object target) except -1
     cdef int decide_ruled(self) except -1
+    cdef int follow_clock(self) except -1
     cdef int expect_stream(self, StreamRules rules, int64_t when_ms) except -1
     cdef int expect_group(self, GroupRules rules, int64_t when_ms) except -1

@@ -186,6 +186,7 @@ cdef class RuleBook:
     def wake(self) -> None:
         """Keep the rules from now on: the data is there, and no master keeps them."""
         self.awake_ms = self.engine.clocks.now_ms
+        self.dated_ms = self.engine.clocks.set_by_ms
         for db in self.engine.databases:
             self.forget_all(<DatabaseRules>self.databases[(<Database>db).number])
             self.plan_all(db)
@@ -286,7 +287,8 @@ cdef class RuleBook:
         return 0
 
     cdef bint is_in_force(self, StreamRules known) except -1:
-        return (<DatabaseRules>self.databases[known.db.number]).resolved.get(known.key) is known
+        """Whether nothing else is in force by now; a rule that was just changed or removed does nothing more."""
+        return self.find(known.db, known.key) is known
 
     # --- looking up ----------------------------------------------------------------------------------------------
 
@@ -350,6 +352,7 @@ cdef class RuleBook:
                 group.dead_letter = rule.dead_letter or default_stream(key)
                 group.consumer_ttl_ms = rule.consumer_ttl_ms
                 group.create_from = rule.create_from
+                group.dated_ms = self.engine.clocks.set_by_ms
                 group.redelivers = bool(group.visibility_ms or group.retry_min_ms)
                 found.groups[name] = group
         rules.resolved[key] = found
@@ -373,6 +376,17 @@ cdef class RuleBook:
             *((key, False, found) for key, found in sorted(rules.by_key.items())),
             *((pattern, True, found) for pattern, found in sorted(rules.by_pattern.items())),
         ]
+
+    cdef int follow_clock(self) except -1:
+        """Have everything looked at where somebody has set the clock: the times of what is held and waits follow it."""
+        cdef int64_t set_by_ms = (<Engine>self.engine).clocks.set_by_ms
+        if set_by_ms == self.dated_ms:
+            return 0
+        self.awake_ms += set_by_ms - self.dated_ms
+        self.dated_ms = set_by_ms
+        for db in self.engine.databases:
+            self.plan_all(db)
+        return 0
 
     # --- what is due ---------------------------------------------------------------------------------------------
 
