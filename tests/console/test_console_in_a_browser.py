@@ -230,6 +230,7 @@ def test_the_rax_is_walked_and_every_byte_says_what_it_means(page: "Page", serve
     page.keyboard.press("Home")
     assert page.locator(".byte-meaning b").inner_text() == "bytes in this listpack"
     page.get_by_text("As a table").click()
+    page.locator("details table tbody tr").first.wait_for()  # it is drawn when it opens
     assert page.locator("details table tbody tr").count() == parts.count()
 
 
