@@ -49,7 +49,9 @@ def test_a_kill_in_the_middle_of_a_rewrite_loses_nothing(tmp_path: Path) -> None
         fill(server, 1, 100_001)
         with server.client() as client:
             client.bgrewriteaof()
-            (child,) = children_of(server)
+            while not (children := children_of(server)):
+                assert client.info("persistence")["aof_rewrite_in_progress"] == 1, "the rewrite was too fast to be seen"
+            (child,) = children
             temporary = tmp_path / "appendonlydir" / f"temp-rewriteaof-{server.process.pid}.rdb"
             while not temporary.exists():
                 assert client.info("persistence")["aof_rewrite_in_progress"] == 1, "the rewrite was too fast to be seen"
