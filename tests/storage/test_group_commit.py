@@ -1,5 +1,6 @@
 """Group commit: what `always` promises of replies, and what the other policies do."""
 
+import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,50 @@ def test_a_reply_leaves_after_the_sync_that_covers_it(tmp_path: Path) -> None:
     assert bench.events == []
     bench.settle()
     assert bench.events == ["write", "sync", ("reply", "a", added(1))]
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_what_a_lone_client_did_is_synced_at_the_end_of_its_turn(tmp_path: Path, background: bool) -> None:
+    bench = Bench(tmp_path / "incr.aof", background=background)
+    peer = bench.peer("a")
+    bench.journal.unscheduled = True
+    peer.send(adding(1))
+    assert peer.received == b""
+    bench.journal.commit_here()
+    assert peer.take() == added(1)
+    assert not bench.journal.busy
+    assert bench.journal.syncs == 1
+    bench.journal.unscheduled = True
+    peer.send(adding(2))
+    bench.journal.commit_here()  # or the worker, where the last sync took long
+    peer.send(adding(3))  # in a turn with others: the worker
+    bench.finish()
+    assert peer.take() == added(2) + added(3)
+    assert [argv[2] for argv in commands(bench.text) if argv[0] == b"XADD"] == [b"1-1", b"2-1", b"3-1"]
+    bench.journal.close()
+
+
+def test_a_lone_client_learns_that_the_disk_refuses(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "incr.aof", background=False)
+    peer = bench.peer("a")
+    bench.disk.sync_errors = [errno.EIO]
+    bench.journal.unscheduled = True
+    peer.send(adding(1))
+    bench.journal.commit_here()
+    assert peer.received.startswith(b"-")
+    assert bench.journal.incomplete
+
+
+def test_a_lone_client_waits_for_the_worker_while_that_is_busy(bench: Bench) -> None:
+    peer = bench.peer("a")
+    peer.send(adding(1))
+    bench.settle()
+    assert bench.journal.busy
+    bench.journal.unscheduled = True
+    peer.send(adding(2))
+    bench.journal.commit_here()
+    bench.finish()
+    assert peer.take() == added(1) + added(2)
 
 
 def test_replies_that_wait_for_the_disk_count_as_unsent(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Connections:
         self._count_handshakes = count_handshakes
         self._limits = Limits()
         self._open: dict[Connection, None] = {}  # in the order in which they came
-        self._poll = SocketPoll(engine, self._fail)
+        self._poll = SocketPoll(engine, journal, self._fail)
         self._congested: set[Connection] = set()
         self._idle_checked_ms = 0
         self._all_ended: Callable[[], None] | None = None  # called when the last connection has ended

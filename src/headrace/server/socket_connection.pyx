@@ -19,6 +19,7 @@ descriptor is used again in the middle of a turn.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_Size
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t, uint64_t
@@ -30,6 +31,7 @@ from headrace.protocol.reply cimport ReplyWriter
 from headrace.server.connection cimport Connection
 from headrace.session.session cimport Session
 from headrace.session.wire cimport Reason
+from headrace.storage.journal cimport Journal
 
 import os
 from collections import deque
@@ -51,6 +53,7 @@ cdef extern from "<sys/socket.h>" nogil:
     Py_ssize_t send(int socket, const void *data, size_t size, int flags)
 
 cdef enum:
+    TURNS_ALONE = 16        # in which only one client was served, and from which on it is taken to be alone
     EVENTS_MOST = 256       # sockets that are served in one turn; others are the first of the next
     READS_MOST = 16         # of one socket in one turn, as long as each fills the room for it
 
@@ -59,17 +62,22 @@ cdef class SocketPoll:
     """The sockets that the event loop watches as one; `run_turn` is to be called when `fileno` can be read."""
 
     cdef Engine engine
+    cdef Journal journal
     cdef object failure                 # takes an exception that ended a connection
     cdef int epoll
     cdef list connections               # by descriptor
     cdef bint in_turn
+    cdef uint64_t served                # sockets that this poll has
+    cdef int alone                      # the client of the last turns: its descriptor, and how many turns it was
+    cdef int turns_alone
     cdef epoll_event[EVENTS_MOST] events
 
     def __cinit__(self):
         self.epoll = -1
 
-    def __init__(self, engine: Engine, failure):
+    def __init__(self, engine: Engine, journal: Journal, failure):
         self.engine = engine
+        self.journal = journal
         self.failure = failure
         self.connections = []
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
@@ -85,15 +93,28 @@ cdef class SocketPoll:
         """Serve every socket that has something, and then send all replies."""
         cdef int count = epoll_wait(self.epoll, self.events, EVENTS_MOST, 0)
         cdef int at = 0
+        self.journal.unscheduled = self.is_alone(count)
         self.in_turn = True
         try:
             while at < count:
                 at += 1
                 self.serve(self.events[at - 1].data.fd, self.events[at - 1].events)
+            self.in_turn = False
+            if self.engine.outbox.flush_due:
+                self.engine.flush_clients()
         finally:                        # what is left after an exception, the next turn finds again
             self.in_turn = False
-        if self.engine.outbox.flush_due:
-            self.engine.flush_clients()
+            if self.journal.unscheduled:
+                self.journal.commit_here()
+
+    cdef bint is_alone(self, int count) noexcept:
+        """Whether the one client that has sent something is the only one that has, for some time."""
+        if count != 1 or self.events[0].data.fd != self.alone:
+            self.alone = self.events[0].data.fd if count == 1 else -1
+            self.turns_alone = 0
+            return False
+        self.turns_alone += self.turns_alone < TURNS_ALONE
+        return self.turns_alone == TURNS_ALONE and PyDict_Size(self.engine.clients) == self.served
 
     cdef int serve(self, int fd, uint32_t events) except -1:
         """Write and read what one socket can; a connection that has failed learns why from the system's answer."""
@@ -113,6 +134,7 @@ cdef class SocketPoll:
         while PyList_GET_SIZE(self.connections) <= fd:
             self.connections.append(None)
         self.connections[fd] = connection
+        self.served += 1
         return 0
 
     cdef int watch(self, int fd, uint32_t before, uint32_t wanted) except -1:
@@ -334,6 +356,7 @@ cdef class SocketConnection(Connection):
     def finish(self) -> None:
         """Close the socket, and forget the client."""
         self.poll.connections[self.fd] = None
+        self.poll.served -= 1
         self.fd = -1
         self.opened.close()
         self.session.end()

@@ -8,6 +8,7 @@ cdef enum:
     EVERYSEC = 1
     NEVER = 2
 
+    SHORT_SYNC = 1000000                # nanoseconds: a longer one is made beside the event loop, whoever waits for it
     SYNCS_TO_FILL = 2                   # how long a group is filled while the disk has nothing to do, in syncs
     FULL = 1 << 25                      # bytes of effects from which on requests wait for the disk
 
@@ -53,6 +54,7 @@ cdef class Journal(Subscriber):
     cdef readonly uint64_t confirmed    # … until enough of them have the effects up to this offset on their disks
     cdef list stalled                   # channels whose requests wait for the disk
     cdef public bint eager              # the host has an event loop with turns: do not always wait for their end
+    cdef public bint unscheduled        # the host calls `commit_here` when its turn is over: no commit is scheduled
     cdef public object schedule         # asks the host to call `commit` at the end of this turn, or of the next
     cdef public object on_failure       # takes an errno and whether it was the sync that failed
     cdef public object on_synced        # called when more is on disk
@@ -93,6 +95,7 @@ cdef class Journal(Subscriber):
     cdef int resume_stalled(self) except -1
     cdef int commit_soon(self) except -1
     cdef int give(self) except -1
+    cpdef int commit_here(self) except -1
     cdef int begin_sync(self) except -1
     cdef int set_target(self) except -1
     cdef int take_back(self) except -1

@@ -280,7 +280,7 @@ cdef class Journal(Subscriber):
     # --- committing --------------------------------------------------------------------------------------------
 
     cdef int commit_soon(self) except -1:
-        if not self.scheduled and self.schedule is not None:
+        if not self.scheduled and not self.unscheduled and self.schedule is not None:
             self.scheduled = True
             # A sync covers what comes meanwhile: let in clients that were woken by the replies of the last one.
             self.schedule(self.commit, self.policy == ALWAYS)
@@ -319,6 +319,29 @@ cdef class Journal(Subscriber):
             pass                        # to put it behind what waits; when that is written, the worker can take this
         if self.immediate:
             self.completed()
+        return 0
+
+    cpdef int commit_here(self) except -1:
+        """Write and sync on this thread what a lone client has had done, because nobody is there to be served meanwhile.
+
+        Without handing it to the worker and hearing of it, one client that waits for each XADD gets 1.1 to 1.3 times as
+        many as from redis-server, in place of 0.96, and the system works a third less.
+        """
+        self.unscheduled = False
+        if not self.filling.size or self.scheduled:
+            return 0
+        if (
+            self.policy != ALWAYS or self.busy or self.failing or self.incomplete or self.confirms
+            or self.file is None or self.next_file is not None or self.sync_took > SHORT_SYNC
+        ):
+            return self.commit_soon()
+        if self.room:
+            self.prepare()
+        self.set_target()
+        self.busy = True
+        self.filled_since = 0
+        self.worker.give_here(&self.filling)
+        self.completed()
         return 0
 
     cdef int begin_sync(self) except -1:

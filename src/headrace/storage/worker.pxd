@@ -62,6 +62,7 @@ cdef class Worker:
     cdef object thread
     cdef object disk                    # what is called in place of the system; None: there is a thread
     cdef bint threaded
+    cdef bint here                      # its master's own thread has worked: nobody need be told
     cdef object raised                  # by the disk, and not an OSError
     cdef Target target
     cdef Buffer inbox                   # sealed groups that are not being written yet
@@ -72,6 +73,7 @@ cdef class Worker:
     cdef Histogram group_sizes          # units that one sync covered
 
     cdef int give(self, Buffer *group) except -1
+    cdef int give_here(self, Buffer *group) except -1
     cdef int write_now(self, int file, Buffer *group) except -1
     cdef int sync(self) except -1
     cdef Outcome collect(self) except *

@@ -216,7 +216,7 @@ cdef class Worker:
         told = self.finished
         self.finished = True
         pthread_mutex_unlock(&self.lock)
-        if not told and self.threaded:
+        if not told and self.threaded and not self.here:
             write(self.signalled, b"!", 1)
         return more
 
@@ -287,6 +287,15 @@ cdef class Worker:
             sem_post(&self.wake)
         return 0
 
+    cdef int give_here(self, Buffer *group) except -1:
+        """Seal, write and sync a group on this thread, while nothing is under way; the outcome can be collected then."""
+        put_seal(group.data, group.size - SEAL_SIZE, 0)
+        group[0], self.writing = self.writing, group[0]
+        self.here = True
+        with nogil:
+            self.write_and_sync()
+        return self.pass_on()
+
     cdef int write_now(self, int file, Buffer *group) except -1:
         """Write at the end of a file on this thread, also while the file is synced; 0, or an errno."""
         cdef int error
@@ -305,6 +314,9 @@ cdef class Worker:
     cdef int await_outcome(self) except -1:
         """Return when there is an outcome; without a thread, work for it."""
         cdef pollfd done
+        if self.here:
+            self.here = False
+            return 0
         if not self.threaded:
             if self.writing.size == 0:
                 self.take_inbox()
