@@ -107,7 +107,7 @@ class Refusing:
         """A client of the next process."""
         process = self._started(self.disk.restarted())
         process.engine.tick()
-        assert process.warnings.sentences == []
+        assert process.log.warnings == []
         return InProcessClient(process.engine)
 
     def _started(self, disk: SimulatedDisk) -> Process:

@@ -202,7 +202,7 @@ def test_values_that_there_are_not_here_are_named_and_counted_and_the_rest_is_lo
         assert "library of functions" in said
         assert replica.fields()["master_skipped_values"] == 2
         # A start would refuse that library, so a base without it is written.
-        await_that(lambda: "Background AOF rewrite finished successfully" in replica.log.notices)
+        await_that(lambda: "Background AOF rewrite finished successfully" in replica.log.sentences)
     with ReplicaHost(tmp_path, free_port()) as restarted:
         assert restarted.run("GET", "text") == b"$1\r\nv\r\n"
 

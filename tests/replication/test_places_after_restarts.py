@@ -12,7 +12,7 @@ from headrace.storage.assembly import Assembly, assemble
 from headrace.storage.child import InlineJob
 from headrace.storage.directory import DataDirectory
 from headrace.storage.disk import Disk
-from support.storage.data_sets import Log
+from support.storage.operator_log import OperatorLog
 
 
 def open_server(path: Path, *, is_replica: bool, appendonly: str = "yes") -> Assembly:
@@ -21,7 +21,7 @@ def open_server(path: Path, *, is_replica: bool, appendonly: str = "yes") -> Ass
         config.load(name, values)
     if is_replica:
         config.load("replicaof", ["10.0.0.1", "6379"])
-    assembly = assemble(config, Log(), directory=DataDirectory(Disk(), path), background=False, spawn=InlineJob)
+    assembly = assemble(config, OperatorLog(), directory=DataDirectory(Disk(), path), background=False, spawn=InlineJob)
     if is_replica:
         assembly.engine.begin_following()
     assembly.store.directory.lock()

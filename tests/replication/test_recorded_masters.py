@@ -14,7 +14,8 @@ from headrace.formats.aof import AofReader, encode
 from headrace.replication.applying import MasterApplier
 from support.patience import await_that
 from support.replication.fake_master import FakeMaster, ReplicaConnection
-from support.replication.replica_host import ReplicaHost, Sentences
+from support.replication.replica_host import ReplicaHost
+from support.storage.operator_log import OperatorLog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "replication"
 WIRES = ("m70r70", "m70r89", "m89r89", "m89r89_nochannel")
@@ -88,7 +89,7 @@ def test_a_recorded_master_is_followed_as_its_replica_did(tmp_path: Path, wire: 
 def test_every_command_that_a_master_of_8_9_has_sent_can_be_repeated() -> None:
     count = 0
     for scenario in records("redis-8.9-propagation.jsonl.gz"):
-        log = Sentences()
+        log = OperatorLog()
         applier = MasterApplier(make_engine(Config()), log)
         applier.begin()
         for step in scenario["sent"]:

@@ -59,7 +59,7 @@ class Begun:
     def started_on(self, disk: SimulatedDisk) -> InProcessClient:
         process = Process(disk, self.clock, {"appendfsync": "always"})
         process.start()
-        assert process.warnings.sentences == []
+        assert process.log.warnings == []
         return InProcessClient(process.engine)
 
 

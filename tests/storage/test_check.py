@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
-from headrace.engine.persistence import Progress
 from headrace.formats.aof import NO_PLACE
 from headrace.formats.aof_seal import seal
 from headrace.storage import inspection
@@ -20,6 +18,7 @@ from headrace.storage.disk import Disk
 from headrace.storage.errors import CannotCheck, CannotRecover
 from headrace.storage.repair import write_repaired
 from support.campaign import LONG
+from support.steps import finish
 from support.storage.data_sets import (
     BASE,
     BASE_NAME,
@@ -59,16 +58,6 @@ COPY = Path("/copy")
 def few_databases(monkeypatch: pytest.MonkeyPatch) -> None:
     """To make a thousand takes as long as to check all else."""
     monkeypatch.setattr(inspection, "_DATABASES", 16)
-
-
-def finish(steps: Generator[Progress, None, CheckReport]) -> CheckReport:
-    while True:
-        try:
-            progress = next(steps)
-        except StopIteration as end:
-            report: CheckReport = end.value
-            return report
-        assert 0 <= progress.done <= progress.total
 
 
 def checked(files: Files) -> tuple[CheckReport, MemoryDisk]:

@@ -22,7 +22,9 @@ from headrace.storage.segments.names import segment_name
 from headrace.storage.segments.writing import RunToWrite
 from headrace.storage.store import Store
 from support.in_process import InProcessClient
-from support.storage.data_sets import Log, ids_in
+from support.steps import finish
+from support.storage.data_sets import ids_in
+from support.storage.operator_log import OperatorLog
 
 ENTRIES = 60
 
@@ -31,7 +33,7 @@ def opened(path: Path, **settings: str) -> tuple[Engine, Store]:
     config = Config()
     for name, value in {"dir": str(path), "appendonly": "yes", "stream-node-max-entries": "4", **settings}.items():
         config.load(name, [value])
-    engine, _, store = assemble(config, Log(), background=False, spawn=InlineJob)
+    engine, _, store = assemble(config, OperatorLog(), background=False, spawn=InlineJob)
     store.directory.lock()
     for _ in store.open():
         pass
@@ -70,14 +72,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checked(path: Path) -> CheckReport:
-    steps = check(path, Disk())
-    while True:
-        try:
-            progress = next(steps)
-        except StopIteration as end:
-            report: CheckReport = end.value
-            return report
-        assert 0 <= progress.done <= progress.total
+    return finish(check(path, Disk()))
 
 
 def problems(report: CheckReport, name: str) -> list[str]:

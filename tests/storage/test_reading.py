@@ -1,6 +1,5 @@
 """Files are read to be looked at as start-up would load them, and stay as they are."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,30 +12,14 @@ from headrace.storage.errors import CannotRecover
 from headrace.storage.loading import Loaded
 from headrace.storage.manifest import Kind, Manifest, ManifestFile, publish
 from headrace.storage.reading import read_data
+from support.steps import finish
 from support.storage.data_picture import take_pictures
 from support.storage.data_sets import BASE, INCREMENT
+from support.storage.operator_log import OperatorLog
 
 
-class Heard:
-    """Keeps what an operator is told."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def notice(self, text: str) -> None:
-        pass
-
-    def warning(self, text: str) -> None:
-        self.warnings.append(text)
-
-
-def read(path: Path, heard: Heard | None = None) -> tuple[Engine, Loaded]:
-    steps: Generator[object, None, tuple[Engine, Loaded]] = read_data(path, heard or Heard(), Disk())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+def read(path: Path, log: OperatorLog | None = None) -> tuple[Engine, Loaded]:
+    return finish(read_data(path, log or OperatorLog(), Disk()))
 
 
 def commands(*argvs: list[bytes]) -> bytes:
@@ -80,10 +63,10 @@ def test_only_the_end_of_the_last_file_may_be_torn(directory: Path) -> None:
     increment = directory / "appendonlydir" / "appendonly.aof.1.incr.aof"
     whole = increment.read_bytes()
     increment.write_bytes(whole[:-3])
-    heard = Heard()
-    read(directory, heard)
-    assert len(heard.warnings) == 1
-    assert "are not read" in heard.warnings[0]
+    log = OperatorLog()
+    read(directory, log)
+    assert len(log.warnings) == 1
+    assert "are not read" in log.warnings[0]
     assert increment.read_bytes() == whole[:-3]
     increment.write_bytes(whole)
     base = directory / "appendonlydir" / "appendonly.aof.1.base.aof"
@@ -136,7 +119,7 @@ def test_the_last_file_that_holds_anything_may_be_torn(directory: Path) -> None:
     )
     publish(Disk(), DataDirectory(Disk(), directory).manifest, manifest)
     (directory / "appendonlydir" / "appendonly.aof.2.incr.aof").write_bytes(bytes(4096))
-    heard = Heard()
-    read(directory, heard)
-    assert len(heard.warnings) == 1
-    assert "are not read" in heard.warnings[0]
+    log = OperatorLog()
+    read(directory, log)
+    assert len(log.warnings) == 1
+    assert "are not read" in log.warnings[0]

@@ -20,7 +20,6 @@ from support.storage.data_sets import (
     INCREMENT_NAME,
     MANIFEST_NAME,
     Command,
-    Log,
     content,
     encoded,
     journalled,
@@ -36,6 +35,7 @@ from support.storage.data_sets import (
     words,
     write_files,
 )
+from support.storage.operator_log import OperatorLog
 
 ADVICE = "Nothing was changed; `headrace check --fix {path}` repairs what can be, in a copy."
 INCREMENT_PATH = f"appendonlydir/{INCREMENT_NAME}"
@@ -300,7 +300,7 @@ def test_what_the_disk_refuses_is_one_sentence(tmp_path: Path) -> None:
     write_files(tmp_path, small_directory())
     config = settings()
     with pytest.raises(StorageError, match=r"^Headrace cannot load the data in .*: Input/output error\.$"):
-        list(recovery(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, Log()))
+        list(recovery(new_engine(config), DataDirectory(BrokenDisk(), tmp_path), config, OperatorLog()))
 
 
 # --- the end of the last file --------------------------------------------------------------------------------------
@@ -542,7 +542,7 @@ def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
     for allowed in range(6):
         path = with_increment(tmp_path / str(allowed), half)
         config = settings()
-        run = recovery(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, Log())
+        run = recovery(new_engine(config), DataDirectory(FailingDisk(allowed), path), config, OperatorLog())
         if allowed < 5:
             with pytest.raises(Crash):
                 list(run)
@@ -560,7 +560,7 @@ def test_nothing_is_cut_before_everything_was_read(tmp_path: Path) -> None:
 def test_a_snapshot_is_loaded_again_into_an_engine_that_runs(tmp_path: Path) -> None:
     write_files(tmp_path, {"dump.rdb": snapshot(replayed(BASE))})
     engine = new_engine(settings())
-    for progress in load_snapshot(engine, tmp_path / "dump.rdb", Disk(), Log()):
+    for progress in load_snapshot(engine, tmp_path / "dump.rdb", Disk(), OperatorLog()):
         assert progress.done <= progress.total
     assert not engine.loading
     assert content(engine) == content(replayed(BASE))
@@ -569,7 +569,7 @@ def test_a_snapshot_is_loaded_again_into_an_engine_that_runs(tmp_path: Path) -> 
 def test_a_snapshot_that_is_missing_or_damaged_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "dump.rdb"
     with pytest.raises(StorageError, match=rf"^Headrace cannot load the snapshot {path}: No such file or directory\.$"):
-        list(load_snapshot(new_engine(settings()), path, Disk(), Log()))
+        list(load_snapshot(new_engine(settings()), path, Disk(), OperatorLog()))
     path.write_bytes(b"REDIS")
     with pytest.raises(StorageError, match=rf"^The snapshot {path} is damaged: offset 5: .*\.$"):
-        list(load_snapshot(new_engine(settings()), path, Disk(), Log()))
+        list(load_snapshot(new_engine(settings()), path, Disk(), OperatorLog()))

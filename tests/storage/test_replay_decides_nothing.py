@@ -4,7 +4,6 @@ Each killed process had done something that depends on the clock, on a setting, 
 was remembered. It had written a command that decided the same question again when it was repeated.
 """
 
-from collections.abc import Generator
 from typing import TypeVar
 
 import pytest
@@ -19,8 +18,9 @@ from headrace.storage.reading import read_data
 from support.in_process import InProcessClient
 from support.replay.replay_history import BEGINNING_MS, ROOT, Machine
 from support.replay.whole_state import State, differences, take_state
-from support.storage.crash_life import Warnings
+from support.steps import finish
 from support.storage.memory_disk import MemoryDisk
+from support.storage.operator_log import OperatorLog
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Session:
         expected = self.state()
         self.start(**settings)
         assert self.state() == expected, differences(self.state(), expected)
-        assert self.machine.notes.sentences == []
+        assert self.machine.log.warnings == []
 
 
 def test_an_entry_that_was_acknowledged_after_its_producer_was_forgotten() -> None:
@@ -253,32 +253,22 @@ def test_what_does_not_change_data_is_damage_and_is_named(line: str) -> None:
     assert "offset" in str(caught.value)
 
 
-def end_of(steps: Generator[object, None, T]) -> T:
-    """Run a generator to its end and return what it returns."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 @pytest.mark.parametrize("line", ["CONFIG SET maxmemory 1", "ACL SETUSER default on nopass", "SHUTDOWN NOSAVE"])
 def test_who_only_reads_files_names_it_too(line: str) -> None:
     """That is `headrace check` by the one way, and `inspect`, `convert` and Spark by the other."""
     disk = with_line(line)
-    report = end_of(check(ROOT, disk))
+    report = finish(check(ROOT, disk))
     assert report.problems == 1
     [problem] = [problem for file in report.files for problem in file.problems]
     assert "does not change data" in problem.text
     with pytest.raises(CannotRecover, match="does not change data"):
-        end_of(read_data(ROOT, Warnings(), disk))
+        finish(read_data(ROOT, OperatorLog(), disk))
 
 
 @pytest.mark.parametrize("line", ["SELECT 1", "SCRIPT FLUSH", "EVAL return{redis.call('SET','x','y')} 0", "HSET h f v"])
 def test_what_redis_has_ever_written_is_repeated(line: str) -> None:
     machine = Machine(with_line(line), lambda: BEGINNING_MS, {})
-    assert machine.notes.sentences == []
+    assert machine.log.warnings == []
     assert machine.engine.databases[0].values[b"before"] == b"v"
 
 

@@ -16,17 +16,18 @@ from headrace.storage.segments.writing import RunToWrite
 from headrace.storage.store import Store
 from support.in_process import InProcessClient
 from support.patience import await_that
-from support.storage.data_sets import Log, ids_in
+from support.storage.data_sets import ids_in
+from support.storage.operator_log import OperatorLog
 
 ENTRIES = 400
 
 
-def started(path: Path, compatibility: str) -> tuple[Engine, Store, Log]:
+def started(path: Path, compatibility: str) -> tuple[Engine, Store, OperatorLog]:
     config = Config()
     settings = {"dir": str(path), "appendonly": "yes", "rdb-compatibility-version": compatibility}
     for name, value in {**settings, "stream-node-max-entries": "10"}.items():
         config.load(name, [value])
-    log = Log()
+    log = OperatorLog()
     engine, _, store = assemble(config, log, background=False)
     store.directory.lock()
     for _ in store.open():
@@ -91,7 +92,7 @@ def test_a_child_that_cannot_read_a_segment_fails_with_its_name(tmp_path: Path) 
     store.segments.cache.forget(store.segments.runs_of(2)[0])
     client.run("BGSAVE")
     wait_for_child(store)
-    assert any("0000000002.seg cannot be read at offset 16" in sentence for sentence in log.told), log.told
+    assert any("0000000002.seg cannot be read at offset 16" in sentence for sentence in log.sentences), log.sentences
     assert b"0000000002.seg cannot be read at offset 16" in client.run("SAVE")
     assert not (tmp_path / "dump.rdb").exists()
     assert client.run("XLEN", "stream") == b":%d\r\n" % ENTRIES
@@ -103,7 +104,7 @@ def test_a_rewrite_of_mostly_cold_data_is_small_and_a_start_finds_it(tmp_path: P
     ids = fill(engine, store)
     assert InProcessClient(engine).run("BGREWRITEAOF") == b"+Background append only file rewriting started\r\n"
     wait_for_child(store)
-    assert store.rewriting.history.count == 1, log.told
+    assert store.rewriting.history.count == 1, log.sentences
     base = store.files.manifest.base
     assert base is not None
     assert store.directory.located(base).stat().st_size < sum(

@@ -16,7 +16,7 @@ from headrace.storage.segments.names import DIRECTORY, named_by, named_in, namin
 from headrace.storage.segments.segment import SegmentRun
 from support.in_process import InProcessClient
 from support.storage.crash_life import ROOT, Clock, Process
-from support.storage.data_sets import Log
+from support.storage.operator_log import OperatorLog
 from support.storage.segment_samples import packed, some_nodes
 from support.storage.simulated_disk import SimulatedDisk
 
@@ -225,7 +225,7 @@ def test_the_directory_cannot_be_changed_while_there_are_segments(tmp_path: Path
         place.mkdir()
     for name, value in {"dir": str(places[0]), "appendonly": "no", "enable-protected-configs": "yes"}.items():
         config.load(name, [value])
-    engine, _, store = assemble(config, Log(), background=False, spawn=InlineJob)
+    engine, _, store = assemble(config, OperatorLog(), background=False, spawn=InlineJob)
     store.directory.lock()
     for _ in store.open():
         pass

@@ -29,7 +29,8 @@ from headrace.storage.manifest import parse
 from headrace.storage.reading import read_data
 from support.in_process import Nowhere
 from support.rdb_samples import Key, busy_stream, sample_keys, written
-from support.storage.crash_life import Warnings
+from support.steps import finish
+from support.storage.operator_log import OperatorLog
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 ADDRESS_SPACE: Final = 2 << 30
@@ -192,12 +193,8 @@ class Victim:
     def _load(self, name: str, data: bytes) -> None:
         path = self._directory / name
         path.write_bytes(data)
-        steps = read_data(path, Warnings(), self._disk)
         try:
-            while True:
-                next(steps)
-        except StopIteration as end:
-            engine, _ = end.value
+            engine, _ = finish(read_data(path, OperatorLog(), self._disk))
         except HeadraceError:
             return
         self._ask(engine)

@@ -4,12 +4,15 @@ The storage layer is above the commands, so they know it by this class only; `en
 """
 
 import time
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple, TypeVar
 
 from headrace.engine.errors import CommandError
 
 NOT_PERSISTENT: Final = b"ERR this engine keeps its data in memory only"
+
+
+_Result = TypeVar("_Result")
 
 
 class Progress(NamedTuple):
@@ -17,6 +20,16 @@ class Progress(NamedTuple):
 
     done: int  # bytes
     total: int  # bytes
+
+
+def run_to_end(steps: Generator[object, None, _Result]) -> _Result:
+    """Take all steps at once, and return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
 
 
 class Persistence:

@@ -24,6 +24,7 @@ from headrace.core.packed import take_nodes
 from headrace.core.stream import Stream
 from headrace.core.stream_id import StreamID
 from headrace.engine.glob import matcher
+from headrace.engine.persistence import run_to_end
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.rdb_file import MAGIC
 from headrace.formats.rdb_file_reader import LoadedKey, RdbFileReader
@@ -224,13 +225,7 @@ def append_files_in(path: Path) -> bool:
 
 def load_append_files(path: Path, db: int) -> dict[bytes, Stream]:
     """Load what the files say, and return the streams of a database that have not expired."""
-    steps = read_data(path, SilentLog(), Disk())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            engine = end.value[0]
-            break
+    engine, _ = run_to_end(read_data(path, SilentLog(), Disk()))
     if db >= len(engine.databases):
         return {}
     database = engine.databases[db]

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from headrace.engine.persistence import Progress
 from headrace.formats.errors import CorruptPayload
@@ -45,6 +45,8 @@ NOT_USED: Final = "not used"
 IN_USE: Final = "in use"
 
 WITHOUT_MANIFEST: Final = "it has no manifest yet; a start takes it as the base, and writes one"
+
+_Findings = TypeVar("_Findings")
 
 
 @dataclass
@@ -138,14 +140,7 @@ def _inspect(
 ) -> Generator[Progress, None, None]:
     source = disk.read(file.path)
     snapshot = begins_with_snapshot(file.path, source, is_first=is_first)
-    inspection = scratch.inspect(source, snapshot=snapshot, alone=alone)
-    while True:
-        try:
-            position = next(inspection)
-        except StopIteration as end:
-            findings: Findings = end.value
-            break
-        yield Progress(before.done + position, before.total)
+    findings = yield from _progress(scratch.inspect(source, snapshot=snapshot, alone=alone), before)
     file.findings = findings
     file.notes += findings.notes
     if "snapshot" in findings.contents:
@@ -159,17 +154,21 @@ def _inspect(
         file.add_problem(problem)
 
 
-def _check_segment(
-    file: FileReport, reader: SegmentReader, number: int, before: Progress
-) -> Generator[Progress, None, SegmentFindings]:
-    inspection = check_segment(reader, file.path, number)
+def _progress(inspection: Generator[int, None, _Findings], before: Progress) -> Generator[Progress, None, _Findings]:
+    """Inspect one file; gives the progress in all files, from the position in this one."""
     while True:
         try:
             position = next(inspection)
         except StopIteration as end:
-            findings: SegmentFindings = end.value
-            break
+            findings: _Findings = end.value
+            return findings
         yield Progress(before.done + position, before.total)
+
+
+def _check_segment(
+    file: FileReport, reader: SegmentReader, number: int, before: Progress
+) -> Generator[Progress, None, SegmentFindings]:
+    findings = yield from _progress(check_segment(reader, file.path, number), before)
     file.nodes = findings.nodes
     return findings
 

@@ -27,8 +27,8 @@ from headrace.storage.directory import DataDirectory
 from support.in_process import InProcessClient
 from support.replay.any_command import AnyCommand, Line
 from support.replay.whole_state import State, differences, take_state
-from support.storage.crash_life import Warnings
 from support.storage.memory_disk import MemoryDisk
+from support.storage.operator_log import OperatorLog
 
 Clock = Callable[[], int]
 
@@ -69,9 +69,9 @@ class Machine:
         config = Config()
         for name, value in {"dir": "/", "save": "", "enable-debug-command": "yes", **settings}.items():
             config.load(name, [value])
-        self.notes = Warnings()
+        self.log = OperatorLog()
         self.engine, self.journal, self.store = assemble(
-            config, self.notes, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
+            config, self.log, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
         )
         self.engine.clocks.unix_source = clock
         self.engine.clocks.steady_source = steady_clock or clock
@@ -255,5 +255,5 @@ class History:
         found = take_state(self.machine.engine)
         if found != expected:
             raise Lost(f"After {kind}:\n{differences(found, expected)}")
-        if self.machine.notes.sentences:
-            raise Lost(f"After {kind}, this was said: {self.machine.notes.sentences}")
+        if self.machine.log.warnings:
+            raise Lost(f"After {kind}, this was said: {self.machine.log.warnings}")

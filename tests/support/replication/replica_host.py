@@ -13,22 +13,9 @@ from headrace.replication.link import Link
 from headrace.storage.assembly import assemble
 from support.in_process import InProcessClient
 from support.patience import PATIENCE_S, await_that
+from support.storage.operator_log import OperatorLog
 
 T = TypeVar("T")
-
-
-class Sentences:
-    """What was said to an operator."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-        self.notices: list[str] = []
-
-    def notice(self, text: str) -> None:
-        self.notices.append(text)
-
-    def warning(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 class ReplicaHost:
@@ -36,7 +23,7 @@ class ReplicaHost:
 
     def __init__(self, directory: Path, master_port: int, **settings: str) -> None:
         self._master_port = master_port
-        self.log = Sentences()
+        self.log = OperatorLog()
         config = Config()
         given = {"dir": str(directory), "save": "", **{name.replace("_", "-"): v for name, v in settings.items()}}
         for name, value in given.items():

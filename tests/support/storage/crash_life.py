@@ -45,6 +45,7 @@ from support.in_process import InProcessClient
 from support.storage.crash_workload import DATABASES, Command, CommandWriter
 from support.storage.data_picture import Pictures, describe_difference, different_keys, take_pictures
 from support.storage.moved_letters import DONE, count_done, find_fault, take_letters
+from support.storage.operator_log import OperatorLog
 from support.storage.simulated_disk import ProcessEnded, SimulatedDisk
 
 ROOT: Final = Path("/simulated")
@@ -75,19 +76,6 @@ def time_of(clock: Clock) -> Iterator[None]:
         yield
 
 
-class Warnings:
-    """What a store said."""
-
-    def __init__(self) -> None:
-        self.sentences: list[str] = []
-
-    def notice(self, _text: str) -> None:
-        pass
-
-    def warning(self, text: str) -> None:
-        self.sentences.append(text)
-
-
 class Process:
     """An engine on a disk."""
 
@@ -96,9 +84,9 @@ class Process:
         for name, value in {"dir": "/", "save": "", **settings}.items():
             config.load(name, [value])
         self.disk = disk
-        self.warnings = Warnings()
+        self.log = OperatorLog()
         self.engine, self.journal, self.store = assemble(
-            config, self.warnings, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
+            config, self.log, directory=DataDirectory(disk, ROOT), background=False, spawn=InlineJob
         )
         self.engine.clocks.unix_source = self.engine.clocks.steady_source = lambda: clock.now_ms
         self.engine.hooks.failure = _raise
@@ -262,12 +250,10 @@ class Life:
         left = [name for path in (ROOT, ROOT / "appendonlydir") for name in disk.list(path) if name.startswith("temp-")]
         if left:
             raise LostData(f"Files that nobody reads are left: {left}")
-        refused = [sentence for sentence in process.warnings.sentences if "was refused" in sentence]
+        refused = [sentence for sentence in process.log.warnings if "was refused" in sentence]
         if refused:
             raise LostData(f"What was written cannot be repeated: {refused[0]}")
-        self.tally["starts that cut the end of a file"] += any(
-            "was cut off" in each for each in process.warnings.sentences
-        )
+        self.tally["starts that cut the end of a file"] += any("was cut off" in each for each in process.log.warnings)
         return process
 
     # --- history ---------------------------------------------------------------------------------------------------

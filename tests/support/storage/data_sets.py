@@ -22,7 +22,9 @@ from headrace.storage.journal import Journal
 from headrace.storage.reading import read_data
 from headrace.storage.recovery import Recovered, recover
 from headrace.storage.segments.segment_set import SegmentSet
+from support.steps import finish
 from support.storage.memory_disk import MemoryDisk
+from support.storage.operator_log import OperatorLog
 
 Command = list[bytes]
 Content = dict[tuple[int, bytes], tuple[bytes, int | None]]
@@ -173,32 +175,8 @@ def read_files(path: Path) -> Files:
     }
 
 
-class Log:
-    """Keeps the sentences for the operator."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def notice(self, text: str) -> None:
-        self.told.append(text)
-
-    def warning(self, text: str) -> None:
-        self.told.append(text)
-
-
-def finish(loading: Generator[Progress, None, Recovered]) -> Recovered:
-    """Load to the end, and give the result."""
-    while True:
-        try:
-            progress = next(loading)
-        except StopIteration as end:
-            recovered: Recovered = end.value
-            return recovered
-        assert 0 <= progress.done <= progress.total
-
-
 def recovery(
-    engine: Engine, directory: DataDirectory, config: Config, log: Log
+    engine: Engine, directory: DataDirectory, config: Config, log: OperatorLog
 ) -> Generator[Progress, None, Recovered]:
     """Recover a directory, with its segments."""
     return recover(engine, directory, SegmentSet(directory.disk, directory.segments, ColdCache(0)), config, log)
@@ -211,7 +189,7 @@ def load_files(files: Files) -> tuple[Engine, Recovered, Files]:
     config = settings()
     engine = new_engine(config)
     try:
-        report = finish(recovery(engine, DataDirectory(disk, path), config, Log()))
+        report = finish(recovery(engine, DataDirectory(disk, path), config, OperatorLog()))
     except CannotRecover:
         assert disk.files == {path / name: data for name, data in files.items()}
         raise
@@ -222,20 +200,14 @@ def load(path: Path, **changes: str) -> tuple[Engine, Recovered, list[str]]:
     """Recover a directory; also gives the sentences of the log."""
     config = settings(**changes)
     engine = new_engine(config)
-    log = Log()
+    log = OperatorLog()
     loading = recovery(engine, DataDirectory(Disk(), path), config, log)
-    return engine, finish(loading), log.told
+    return engine, finish(loading), log.sentences
 
 
 def ids_in(path: Path) -> list[str]:
     """The entries of the key `stream` as a reader of a directory or a file finds them."""
-    steps = read_data(path, Log(), Disk())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            engine: Engine = end.value[0]
-            break
+    engine, _ = finish(read_data(path, OperatorLog(), Disk()))
     stream = engine.databases[0].values[b"stream"]
     assert isinstance(stream, Stream)
     found = [str(id) for id, _ in stream.range()]

@@ -90,8 +90,8 @@ class RefusedLife(Life):
                 self.tally["starts that were refused"] += 1
                 self.told += str(lost)
                 self.disk = disk = disk.restarted()
-        self.told += "\n".join(process.warnings.sentences)
-        process.warnings.sentences.clear()
+        self.told += "\n".join(process.log.warnings)
+        process.log.warnings.clear()
         return process
 
     # --- steps -----------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ class RefusedLife(Life):
         self._start(self.disk.restarted(), least=least)
 
     def _listen(self) -> None:
-        self.told += "\n".join(self.process.warnings.sentences)
-        self.process.warnings.sentences.clear()
+        self.told += "\n".join(self.process.log.warnings)
+        self.process.log.warnings.clear()
 
     def _live(self, steps: int) -> None:
         super()._live(steps)
@@ -212,7 +212,7 @@ class RefusedLife(Life):
                 self._tick()
                 self._finish_jobs()
                 self._finish_writing()
-        wrong = [each for each in process.warnings.sentences if "could not" in each or "refuses" in each]
+        wrong = [each for each in process.log.warnings if "could not" in each or "refuses" in each]
         if wrong:
             raise LostData(f"The disk takes everything, and yet: {wrong}")
         left = [

@@ -6,6 +6,7 @@ to which nothing refers is none.
 
 from headrace.core.cold import ColdRun
 from headrace.core.errors import ColdReadError
+from headrace.engine.persistence import run_to_end
 from headrace.storage.segments.checking import SegmentFindings, check_segment
 from headrace.storage.segments.reading import UnreadableSegment
 from headrace.storage.segments.segment_set import SegmentSet
@@ -62,11 +63,7 @@ class SoundRuns:
 
     def _checked(self, number: int) -> SegmentFindings:
         if number not in self.findings:
-            checking = check_segment(self._segments.reader, self._segments.path(number), number)
-            while True:
-                try:
-                    next(checking)
-                except StopIteration as end:
-                    self.findings[number] = end.value
-                    break
+            self.findings[number] = run_to_end(
+                check_segment(self._segments.reader, self._segments.path(number), number)
+            )
         return self.findings[number]
