@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
+from bench.standalone import LOOPBACK, standalone_cluster
 from support import pipeline_commands
 from support.campaign import LONG
 from support.nasty_streams import fill
 from support.spark.sessions import QUICK_JAVA
-from support.spark.standalone import LOOPBACK, standalone_cluster
 
 PATIENCE_S = 600
 

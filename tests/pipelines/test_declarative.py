@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
+from bench.standalone import LOOPBACK
 from headrace.spark.errors import NoJava
 from headrace.spark.java import prepare_java
 from support.campaign import LONG
 from support.spark.sessions import QUICK_JAVA
-from support.spark.standalone import LOOPBACK
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative"
 ATTEMPTS = 3

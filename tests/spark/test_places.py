@@ -16,6 +16,7 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 
+from bench.standalone import LOOPBACK, standalone_cluster
 from headrace.spark.errors import NoJava
 from headrace.spark.java import prepare_java
 from support.campaign import LONG
@@ -24,7 +25,6 @@ from support.spark import connect_client as spark_connect_client
 from support.spark import pipeline as spark_pipeline
 from support.spark.frames import url_of
 from support.spark.sessions import QUICK_JAVA, SETTINGS
-from support.spark.standalone import LOOPBACK, standalone_cluster
 
 
 @pytest.fixture

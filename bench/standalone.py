@@ -1,4 +1,4 @@
-"""A standalone cluster on the loopback: a master and two workers, each a process of Spark's own.
+"""A standalone cluster on the loopback: a master and some workers, each a process of Spark's own.
 
 Master ◄─── Worker ──► executor ──► Python workers
    ▲  └──── Worker ──► executor ──► Python workers
@@ -17,20 +17,19 @@ from pathlib import Path
 
 import pyspark
 
+from headrace.measuring.targets import free_port
 from headrace.spark.java import prepare_java
-from support.ports import free_port
-from support.spark.sessions import QUICK_JAVA
 
-WORKERS = 2
 PATIENCE_S = 300
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Everything listens on the loopback, also the driver of whoever runs a program there.
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
 
 
 @contextmanager
-def standalone_cluster(directory: Path) -> Iterator[str]:
-    """Run a cluster whose files are in a directory, and give the url of its master; raises NoJava."""
+def standalone_cluster(directory: Path, workers: int = 2, memory: str = "1g") -> Iterator[str]:
+    """Run a cluster of workers of one core each, with its files in a directory; give its url; raises NoJava."""
     environment = os.environ | LOOPBACK
     environment |= {
         "JAVA_HOME": str(prepare_java()),
@@ -54,19 +53,20 @@ def standalone_cluster(directory: Path) -> Iterator[str]:
             running.callback(process.kill)
 
         start("master.Master", "--port", str(port), "--webui-port", str(page))
-        for number in range(WORKERS):
-            room = ("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"work{number}"))
+        for number in range(workers):
+            room = ("--cores", "1", "--memory", memory, "--work-dir", str(directory / f"work{number}"))
             start("worker.Worker", *room, "--webui-port", "0", master)
-        _await_workers(page, directory)
+        _await_workers(page, directory, workers)
         yield master
 
 
-def _await_workers(page: int, directory: Path) -> None:
+def _await_workers(page: int, directory: Path, workers: int) -> None:
     deadline = time.monotonic() + PATIENCE_S
     alive = 0
-    while alive < WORKERS:
+    while alive < workers:
         told = "".join(log.read_text(errors="replace")[-2000:] for log in directory.glob("*.log"))
-        assert time.monotonic() < deadline, f"{alive} of {WORKERS} workers are there:\n{told}"
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{alive} of {workers} workers are there:\n{told}")
         time.sleep(0.2)
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=60) as reply:
