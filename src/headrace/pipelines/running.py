@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.pipelines.errors import PipelineError, sentence_of, with_causes
 from headrace.pipelines.lives import Fate, fates
+from headrace.spark.lag import Lag, lag_of
 
 ROWS_OUT: Final = "rows out"  # the observation that counts what a query gives, where it has one
 
@@ -38,6 +39,26 @@ class Progress:
     """All there is to do, where that is known."""
     fates: tuple[Fate, ...] = ()
     """Events of streams since the last time: deleted, made anew, entries lost."""
+    lag: Lag | None = None
+    """Of a streaming query: what it had still to read when its last batch was planned."""
+    state: "QueryState | None" = None
+    """Of a streaming query that groups or joins: what it keeps."""
+
+
+@dataclass(frozen=True)
+class QueryState:
+    """What a streaming query keeps from batch to batch, all its operators together."""
+
+    rows: int
+    bytes: int
+    late: int
+    """Entries of the last batch that came behind the watermark, and were left out."""
+    watermark: str | None
+
+    def __str__(self) -> str:
+        told = f"{self.rows:,} rows of state in {self.bytes / 1e6:,.1f} MB"
+        told += "" if self.watermark is None else f", watermark {self.watermark}"
+        return told + (f", {self.late:,} late" if self.late else "")
 
 
 Watch = Callable[[Progress], None]
@@ -95,7 +116,8 @@ def _run_to_end(
             known = len(counter.fates)
             worked = counter.look(query)
             if worked or counter.fates[known:]:
-                watch(Progress(counter.entries, counter.per_second, fates=tuple(counter.fates[known:])))
+                new = tuple(counter.fates[known:])
+                watch(Progress(counter.entries, counter.per_second, None, new, counter.lag, counter.state))
                 if worked and after_batch is not None:
                     after_batch()
     finally:
@@ -123,6 +145,8 @@ class _Counter:
         self.batches = 0
         self.rows = 0
         self.per_second = 0.0
+        self.lag: Lag | None = None
+        self.state: QueryState | None = None
         self._seen = -1
 
     def look(self, query: StreamingQuery) -> bool:
@@ -140,4 +164,19 @@ class _Counter:
                 self.fates += fates(source["startOffset"], source["endOffset"])
         if new:
             self._seen = new[-1]["batchId"]
+            self.lag = lag_of(new[-1]) if self._of_streams else None
+            self.state = _state_of(new[-1])
         return bool(worked)
+
+
+def _state_of(report: Any) -> QueryState | None:
+    operators = report["stateOperators"]
+    if not operators:
+        return None
+    rows, size, late = (
+        sum(each[name] for each in operators)
+        for name in ("numRowsTotal", "memoryUsedBytes", "numRowsDroppedByWatermark")
+    )
+    watermark = (report["eventTime"] or {}).get("watermark")
+    known = watermark is not None and not watermark.startswith("1970-")
+    return QueryState(rows, size, late, watermark if known else None)

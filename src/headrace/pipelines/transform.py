@@ -19,6 +19,7 @@ from pyspark.sql import functions as f
 
 from headrace.pipelines.errors import PipelineError, explained
 from headrace.pipelines.running import ROWS_OUT, Progress, Watch, ignore, run_query
+from headrace.spark.changes import append_changes
 from headrace.spark.options import DEFAULT_URL, write_options
 from headrace.spark.rows import RowDivider
 
@@ -72,17 +73,11 @@ def transform_streams(
         if path is None:
             raise PipelineError("a query over new entries needs a checkpoint, to know which are new")
         checkpoint = f"{path.rstrip('/')}/_checkpoint"
-    unknown = set(schemas or ()) - set(streams)
-    if unknown:
-        raise PipelineError(f"there is a schema for {min(unknown)!r}, and no stream of that name")
     target = None if sink is None else {"url": url, **sink}
     with explained():
-        for name, keys in streams.items():
-            view = _view(spark, {"url": url, "keys": keys}, (schemas or {}).get(name), streaming=mode != "once")
-            if watermark is not None and mode != "once":
-                view = view.withWatermark("timestamp" if "timestamp" in view.columns else "_timestamp", watermark)
-            view.createOrReplaceTempView(name)
-        result = spark.sql(sql)
+        result = query_streams(
+            spark, sql, streams, url=url, schemas=schemas or {}, watermark=watermark, streaming=mode != "once"
+        )
         if target is not None:
             RowDivider(result.schema, write_options(target))  # refuses columns that are not there before anything runs
         if dry_run:
@@ -91,13 +86,41 @@ def transform_streams(
             )
         if mode == "once":
             return _run_once(result, target, path, format, watch)
-        if not result.isStreaming:
-            raise PipelineError("the query reads none of the streams, so that there is nothing to wait for")
         result = result.observe(ROWS_OUT, f.count(f.lit(1)).alias("rows"))
         writer = result.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint or "")
-        writer = writer.format("headrace").options(**target) if target else writer.format(format).option("path", path)
+        if target is None:
+            writer = writer.format(format).option("path", path)
+        elif output_mode == "update":  # which Spark refuses for sinks that are written in Python
+            writer = writer.foreachBatch(append_changes(**target))
+        else:
+            writer = writer.format("headrace").options(**target)
         ran = run_query(writer, continuous=mode == "continuous", every=every, watch=watch)
     return Transformed(ran.rows, ran.batches)
+
+
+def query_streams(
+    spark: SparkSession,
+    sql: str,
+    streams: Mapping[str, str],
+    *,
+    url: str,
+    schemas: Mapping[str, str],
+    watermark: str | None,
+    streaming: bool,
+) -> DataFrame:
+    """Return what a query over streams gives: once, or as they grow."""
+    unknown = set(schemas) - set(streams)
+    if unknown:
+        raise PipelineError(f"there is a schema for {min(unknown)!r}, and no stream of that name")
+    for name, keys in streams.items():
+        view = _view(spark, {"url": url, "keys": keys}, schemas.get(name), streaming=streaming)
+        if watermark is not None and streaming:
+            view = view.withWatermark("timestamp" if "timestamp" in view.columns else "_timestamp", watermark)
+        view.createOrReplaceTempView(name)
+    result = spark.sql(sql)
+    if streaming and not result.isStreaming:
+        raise PipelineError("the query reads none of the streams, so that there is nothing to wait for")
+    return result
 
 
 def _view(spark: SparkSession, options: dict[str, str], schema: str | None, *, streaming: bool) -> DataFrame:

@@ -16,10 +16,11 @@ from headrace.cli.pipeline.load import LOAD_HELP, load
 from headrace.cli.pipeline.replay import REPLAY_HELP, replay
 from headrace.cli.pipeline.report import REPORT_HELP, report
 from headrace.cli.pipeline.transform import TRANSFORM_HELP, transform
+from headrace.cli.pipeline.watch import WATCH_HELP, watch
 
 pipeline_app: Final = typer.Typer(
     name="pipeline",
-    help="Jobs on streams, with Spark: load, archive, replay, transform, report, audit.",
+    help="Jobs on streams, with Spark: load, archive, replay, transform, watch, report, audit.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,5 +29,6 @@ pipeline_app.command(help=LOAD_HELP)(load)
 pipeline_app.command(help=ARCHIVE_HELP)(archive)
 pipeline_app.command(help=REPLAY_HELP)(replay)
 pipeline_app.command(help=TRANSFORM_HELP)(transform)
+pipeline_app.command(help=WATCH_HELP)(watch)
 pipeline_app.command(help=REPORT_HELP)(report)
 pipeline_app.command(help=AUDIT_HELP)(audit)

@@ -40,7 +40,7 @@ def run_job(
             def watch(progress: "Progress") -> None:
                 for fate in progress.fates:
                     typer.echo(f"headrace: {fate}", err=True)
-                say(f"{doing}: {_shown(progress)}")
+                say(f"{doing}: {shown_progress(progress)}")
 
             result = work(spark, watch)
     except KeyboardInterrupt as stopped:
@@ -77,10 +77,13 @@ def _line(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda now: status.update(Text(now))
 
 
-def _shown(progress: "Progress") -> str:
+def shown_progress(progress: "Progress") -> str:
+    """Say how far a job is."""
     of = "" if progress.total is None else f" of {progress.total:,}"
     speed = f", {progress.per_second:,.0f}/s" if progress.per_second else ""
-    return f"{progress.entries:,}{of} entries{speed}"
+    behind = "" if progress.lag is None or not progress.lag.streams else f"; {progress.lag}"
+    kept = "" if progress.state is None else f"; {progress.state}"
+    return f"{progress.entries:,}{of} entries{speed}{behind}{kept}"
 
 
 def _plain(value: Any) -> Any:
