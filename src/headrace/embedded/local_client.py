@@ -220,13 +220,13 @@ async def _arrival(connection: LocalConnection) -> None:
     loop = asyncio.get_running_loop()
     arrived = loop.create_future()
 
-    def tell() -> None:
+    def end_wait() -> None:
         if not arrived.done():
             arrived.set_result(None)
 
     def listen() -> None:
         with suppress(RuntimeError):  # the event loop was closed: no coroutine waits any more
-            loop.call_soon_threadsafe(tell)
+            loop.call_soon_threadsafe(end_wait)
 
     connection.listener = listen
     try:

@@ -88,7 +88,7 @@ class _Outgoing:
             self._mark = os.urandom(_MARK_BYTES).hex().encode()
             self._head = b"$EOF:%s\r\n" % self._mark
 
-    def release(self) -> None:
+    def resume(self) -> None:
         """The follower has loaded: send what follows."""
         self._held_back = False
 
@@ -303,7 +303,7 @@ class Followers:
             self._prove(follower, "7.2")
         source = self._attached[follower]
         if source is not None and follower.state == "send_bulk" and source.file is None and not source.awaits_file:
-            source.release()
+            source.resume()
             self.is_online(follower)
         self.on_acknowledged()
 

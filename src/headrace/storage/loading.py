@@ -94,7 +94,7 @@ class Place:
         database = aux.get(DATABASE_FIELD, b"")
         return cls(history, int(offset), ancestors, int(database) if _is_offset(database) else -1)
 
-    def go_on(self, places: list[tuple[bytes, int]]) -> None:
+    def follow_histories(self, places: list[tuple[bytes, int]]) -> None:
         """Follow the histories that an append-only file tells of, and the offset where each began."""
         for history, offset in places:
             if self.history is not None and history != self.history:
@@ -253,7 +253,7 @@ class Loader:
             if monotonic() - self._slice_began >= _SLICE_S:
                 yield self._progress(reader.position)
         tail = examine(reader, source)
-        self.place.go_on(reader.places)
+        self.place.follow_histories(reader.places)
         self.place.offset = reader.offset - (reader.position - tail.cut_at)
         if self.loaded.commands != before:  # else the database from before the file is selected
             self.place.database = applier.database

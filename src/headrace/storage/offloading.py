@@ -220,15 +220,15 @@ class Offloading:
     def _run_beside(self, job: Callable[[], Any], follow: Callable[[Any], Iterator[None]]) -> None:
         """Do a job in a thread, where there is one, and then what follows it, step by step."""
 
-        def go_on(result: Any) -> None:
+        def begin_following(result: Any) -> None:
             self._is_writing = False
             self._begin(follow(result))
 
         self._is_writing = True
         if self.beside is None:
-            go_on(job())
+            begin_following(job())
         else:
-            self.beside(job, go_on)
+            self.beside(job, begin_following)
 
     def _find_largest(self, found: list[tuple[int, int, bytes, Stream]]) -> Iterator[None]:
         """Find the streams with most to move, the largest first."""
