@@ -17,6 +17,7 @@ from support.cli.examples import Example, examples_of
 from support.cli.process import COMMAND, environment, url_of
 from support.spark.host import PATIENCE_S, SparkHost
 
+JOBS = ("load", "archive", "compact", "replay", "transform", "watch", "report", "audit")
 MORNING_MS = 1794733200000  # 2026-11-15 09:00 UTC
 
 pytestmark = [
@@ -70,7 +71,7 @@ def run_until_committed(words: list[str], client: redis.Redis, directory: Path) 
     )
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not list(directory.glob("lake/_checkpoint/commits/[0-9]*")):
+        while not list(directory.glob("lake/_spark_metadata/[0-9]*")):
             assert job.poll() is None, job.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -84,13 +85,13 @@ def run_until_committed(words: list[str], client: redis.Redis, directory: Path) 
 
 @pytest.mark.parametrize(
     "example",
-    examples_of(*(f"pipeline {job}" for job in ("load", "archive", "replay", "transform", "watch", "report", "audit"))),
+    examples_of(*(f"pipeline {job}" for job in JOBS)),
     ids=lambda example: " ".join(example.line.split()[2:5]),
 )
 def test_an_example(example: Example, host: SparkHost, headrace_server: redis.Redis, directory: Path) -> None:
     fill(headrace_server, directory)
     words = example.words(headrace_server)
-    if words[1] in {"replay", "audit"}:
+    if words[1] in {"compact", "replay", "audit"}:
         run(host, ["pipeline", "archive", "orders,sensor:*", "lake"], headrace_server, directory)
     if words[1] == "replay":
         headrace_server.flushall()

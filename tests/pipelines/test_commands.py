@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
 from headrace.core.errors import HeadraceError
+from headrace.pipelines.lake import Lake
 from headrace.pipelines.layout import open_archive
 from support.campaign import LONG
 from support.spark.sessions import QUICK_JAVA
@@ -143,14 +144,10 @@ def test_an_archive_that_is_killed_has_every_entry_once_when_it_is_run_again(
             time.sleep(0.02)
 
     def commits() -> int:
-        return len(list((lake / "_checkpoint" / "commits").glob("[0-9]*")))
+        return max((int(file.stem) for file in (lake / "_spark_metadata").glob("[0-9]*")), default=-1) + 1
 
     def committed() -> int:
-        last = max((int(file.name) for file in (lake / "_checkpoint" / "commits").glob("[0-9]*")), default=None)
-        if last is None:
-            return 0
-        offset = json.loads((lake / "_checkpoint" / "offsets" / str(last)).read_text().splitlines()[2])
-        return sum(mark["added"] for mark in offset["0"].values())
+        return sum(mark.added or 0 for mark in Lake(str(lake)).extent().marks.values())
 
     words = (
         *("archive", "s:*", lake, "--continuous", "--every", "1 second", "--max-entries", "50"),

@@ -22,6 +22,9 @@ from headrace.spark.streams import ArchivedSlice
 from support.spark.frames import url_of
 from support.spark.reading import Query, add
 from support.spark.small_archive import SmallArchive
+from support.spark.small_lake import SmallLake
+
+Archive = SmallArchive | SmallLake
 
 DAY_MS = 86_400_000
 SCHEMA = t.StructType().add("_key", t.StringType()).add("_id", t.StringType())
@@ -34,7 +37,7 @@ def ids(*numbers: int) -> list[str]:
 class Table:
     """A table of an archive and a server, read without Spark."""
 
-    def __init__(self, server: redis.Redis, archive: SmallArchive, **options: str) -> None:
+    def __init__(self, server: redis.Redis, archive: Archive, **options: str) -> None:
         given = {"url": url_of(server), "keys": "*", "archive": str(archive.path)} | options
         self._reader = StreamBatchReader(SCHEMA, read_options(given, streaming=False))
         self.partitions = [part for part in self._reader.partitions() if isinstance(part, SlicesPartition)]
@@ -51,13 +54,23 @@ class Table:
         return [part for each in self.partitions for part in each.slices if isinstance(part, ArchivedSlice)]
 
 
-@pytest.fixture
-def archive(server: redis.Redis, tmp_path: Path) -> SmallArchive:
+KINDS = ("former", "by-key", "by-date", "upgraded")
+
+
+def made(kind: str, server: redis.Redis, path: Path) -> Archive:
+    """Make an archive of everything on a server, which has nothing yet, as one version or another does."""
+    if kind == "former":
+        return SmallArchive(server, path)
+    return SmallLake(server, path, "by-date" if kind == "by-date" else "by-key", former=kind == "upgraded")
+
+
+@pytest.fixture(params=KINDS)
+def archive(request: pytest.FixtureRequest, server: redis.Redis, tmp_path: Path) -> Archive:
     """An archive of everything on the server, which has nothing yet."""
-    return SmallArchive(server, tmp_path / "lake")
+    return made(request.param, server, tmp_path / "lake")
 
 
-def test_a_table_has_the_archive_and_what_came_after_it(server: redis.Redis, archive: SmallArchive) -> None:
+def test_a_table_has_the_archive_and_what_came_after_it(server: redis.Redis, archive: Archive) -> None:
     expected = add(server, *ids(*range(1, 101))) + add(server, *ids(5, 6), key="t:1") + add(server, "9-9", key="gone")
     for _ in range(12):
         archive.run(10, trim=True)
@@ -73,17 +86,17 @@ def test_a_table_has_the_archive_and_what_came_after_it(server: redis.Redis, arc
     ]
 
 
-def test_a_range_of_time_opens_the_files_of_its_days(server: redis.Redis, archive: SmallArchive) -> None:
+def test_a_range_of_time_opens_the_files_of_its_days(server: redis.Redis, archive: Archive) -> None:
     rows = add(server, *ids(*(DAY_MS * day + 5 for day in range(10))))
     archive.run()
     table = Table(server, archive, startingTimestamp=str(DAY_MS * 3), endingTimestamp="1970-01-06T00:00:00Z")
-    assert [part.path.split("/")[1] for part in table.archived()] == ["date=1970-01-04", "date=1970-01-05"]
+    assert [part.path.split("/")[-2] for part in table.archived()] == ["date=1970-01-04", "date=1970-01-05"]
     assert table.rows() == rows[3:5]
 
 
 @pytest.mark.parametrize("delayed", [1, 2])
 def test_trimming_that_overtakes_a_table_or_its_tasks_loses_nothing(
-    server: redis.Redis, archive: SmallArchive, delayed: int
+    server: redis.Redis, archive: Archive, delayed: int
 ) -> None:
     expected = add(server, *ids(*range(1, 501)))
     archive.run(100, trim=True)
@@ -95,7 +108,7 @@ def test_trimming_that_overtakes_a_table_or_its_tasks_loses_nothing(
     assert sorted(Table(server, archive).rows()) == sorted(expected + expected_after)
 
 
-def test_what_was_trimmed_before_it_was_archived_is_an_error(server: redis.Redis, archive: SmallArchive) -> None:
+def test_what_was_trimmed_before_it_was_archived_is_an_error(server: redis.Redis, archive: Archive) -> None:
     add(server, *ids(*range(1, 11)))
     archive.run()
     add(server, *ids(*range(11, 21)))
@@ -110,7 +123,7 @@ def test_what_was_trimmed_before_it_was_archived_is_an_error(server: redis.Redis
         query.batch()
 
 
-def test_a_stream_that_was_made_anew_is_read_with_all_its_lives(server: redis.Redis, archive: SmallArchive) -> None:
+def test_a_stream_that_was_made_anew_is_read_with_all_its_lives(server: redis.Redis, archive: Archive) -> None:
     old = add(server, *ids(1, 2, 3))
     archive.run()
     server.delete("s")
@@ -126,7 +139,7 @@ def test_a_stream_that_was_made_anew_is_read_with_all_its_lives(server: redis.Re
         Query(server, archive=str(archive.path)).batch()
 
 
-def test_a_query_begins_in_the_archive_and_goes_on_live(server: redis.Redis, archive: SmallArchive) -> None:
+def test_a_query_begins_in_the_archive_and_goes_on_live(server: redis.Redis, archive: Archive) -> None:
     expected = add(server, *ids(*range(1, 101)))
     for _ in range(4):
         archive.run(20, trim=True)
@@ -148,9 +161,7 @@ def test_a_query_begins_in_the_archive_and_goes_on_live(server: redis.Redis, arc
     assert [row for _ in range(3) for row in query.batch(ReadAllAvailable())] == expected + later
 
 
-def test_a_repeated_batch_reads_the_same_from_wherever_it_is_by_then(
-    server: redis.Redis, archive: SmallArchive
-) -> None:
+def test_a_repeated_batch_reads_the_same_from_wherever_it_is_by_then(server: redis.Redis, archive: Archive) -> None:
     expected = add(server, *ids(*range(1, 41)))
     archive.run(10, trim=True)
     query = Query(server, archive=str(archive.path), startingId="(5-0")
@@ -168,7 +179,7 @@ def test_a_repeated_batch_reads_the_same_from_wherever_it_is_by_then(
     assert list(query.rows(middle, end)) == expected[10:]
 
 
-def test_positions_are_where_the_archive_ends(server: redis.Redis, archive: SmallArchive) -> None:
+def test_positions_are_where_the_archive_ends(server: redis.Redis, archive: Archive) -> None:
     add(server, *ids(1, 2, 3))
     add(server, "5-0", key="gone")
     archive.run(trim=True)
@@ -205,6 +216,7 @@ ACTIONS = st.lists(
         st.tuples(st.just("batch"), st.just(""), st.integers(1, 20)),
         st.tuples(st.just("archive"), st.just(""), st.integers(1, 30)),
         st.tuples(st.just("trim"), st.just(""), st.integers(1, 30)),
+        st.tuples(st.just("compact"), st.just(""), st.just(0)),
         st.tuples(st.just("plan"), st.just(""), st.integers(1, 20)),
         st.tuples(st.just("crash"), st.just(""), st.just(0)),
     ),
@@ -213,12 +225,13 @@ ACTIONS = st.lists(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@pytest.mark.parametrize("kind", KINDS)
 @given(actions=ACTIONS)
 def test_whatever_happens_every_entry_comes_once_and_in_order(
-    server: redis.Redis, tmp_path_factory: pytest.TempPathFactory, actions: list[Any]
+    server: redis.Redis, tmp_path_factory: pytest.TempPathFactory, kind: str, actions: list[Any]
 ) -> None:
     server.flushall()
-    archive = SmallArchive(server, tmp_path_factory.mktemp("lake"))
+    archive = made(kind, server, tmp_path_factory.mktemp("lake"))
     query = Query(server, keys="*", archive=str(archive.path))
     added: list[tuple[str, str]] = []
     read: list[tuple[str, str]] = []
@@ -238,6 +251,8 @@ def test_whatever_happens_every_entry_comes_once_and_in_order(
             read += batch
         elif action in {"archive", "trim"}:
             archive.run(number, trim=action == "trim")
+        elif action == "compact" and isinstance(archive, SmallLake):
+            archive.compact(keep_s=3600 if kind == "by-date" else 0)
         elif action == "plan":
             table, planned = Table(server, archive, entriesPerPartition=str(number)).rows, len(added)
         elif action == "crash":

@@ -1,4 +1,4 @@
-"""Where an archive ends, for a query that goes on from there."""
+"""Where an archive ends, for a query that goes on from there, and which of its files count."""
 
 import json
 
@@ -26,3 +26,12 @@ def positions(path: str, checkpoint: str | None = None) -> str:
             )
         found[name] = "earliest" if mark.gone else f"({mark.id}"
     return json.dumps(found)
+
+
+def files(path: str) -> list[str]:
+    """Return the files of an archive that count, for programs that read Parquet and know nothing of archives."""
+    log = ArchiveLog(path)
+    try:
+        return [log.located(file.path) for file in log.extent().files]
+    except UnreadableArchive as error:
+        raise NoArchive(str(error)) from None

@@ -133,7 +133,7 @@ def audit_archive(
         low, high = id_range(start, end)
         between = (low or MIN_ID, high or MAX_ID)
         archive = _within(open_archive(spark, path), *between)
-        marks = marks_beside(spark, path, checkpoint)
+        marks = marks_beside(path, checkpoint)
         archived = _extents(archive)
         kept = _look_up(url, keys, archived, marks)
         scopes = [

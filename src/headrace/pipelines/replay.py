@@ -91,7 +91,7 @@ def replay_archive(
             raise PipelineError(
                 f"{len(streams)} streams cannot all be called {to_key!r}: name one of them, or a prefix"
             )
-        renewed = _renewed(spark, path)
+        renewed = _renewed(path)
         _refuse_two_lives(archive, [key for key in streams if key in renewed])
         targets = _targets(url, {key: (to_key or "").encode() or prefix.encode() + key for key in streams})
         entries = _with_targets(spark, archive, targets)
@@ -101,9 +101,9 @@ def replay_archive(
     return Replayed(done, skipped, [shown_key(target.key) for target in targets.values()])
 
 
-def _renewed(spark: SparkSession, path: str) -> set[bytes]:
+def _renewed(path: str) -> set[bytes]:
     """Return the streams that were made anew while they were archived."""
-    return {key for (_, key), mark in marks_beside(spark, path).items() if mark.life}
+    return {key for (_, key), mark in marks_beside(path).items() if mark.life}
 
 
 def _refuse_two_lives(archive: DataFrame, streams: list[bytes]) -> None:

@@ -44,6 +44,15 @@ def _as_pattern(key: bytes) -> str:
     return "".join(letters)
 
 
+def seconds_of(name: str, text: str) -> float:
+    """Return a duration such as "90s" or "15 minutes" in seconds."""
+    given = {"keys": "*", "minEntriesPerTrigger": "1", "maxTriggerDelay": text}
+    try:
+        return read_options(given, streaming=True).trigger_delay_s
+    except BadOption:
+        raise PipelineError(f"the time {name!r} is {text!r}: expected a duration such as 90s or 15 minutes") from None
+
+
 def id_range(start: str | None, end: str | None) -> tuple[StreamID | None, StreamID | None]:
     """Return the first and the last ID from one time on and before another; None: no limit.
 

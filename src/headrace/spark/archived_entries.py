@@ -1,8 +1,11 @@
 """The entries of an archive's Parquet files, as the rows that their streams would give.
 
-    which files     by the directories: key=…, and date=… between the days of two IDs
+    which files     by the directories: key=…, and date=… between the days of two IDs; by what the log says of each file
     which rows      by the statistics of each row group, then row by row: the stream byte for byte, the whole ID
     in which order  that of IDs: files of one stream do not overlap, and one that is not sorted is sorted here
+
+Slices of one file are read together, because many small streams may share it. A file that is gone was replaced by
+compaction: its entries are in another one, and the log says in which.
 
 `headrace.pipelines.layout` describes the files.
 """
@@ -20,10 +23,12 @@ import pyarrow.parquet as pq
 
 from headrace.core.stream_id import StreamID
 from headrace.spark.archive_log import ArchivedFile, ArchiveExtent, ArchiveLog
+from headrace.spark.errors import UnreadableArchive
 from headrace.spark.projection import Projection, RawColumns
 from headrace.spark.streams import ArchivedSlice
 
 _LONGEST_LABEL: Final = 100
+_LONGEST_NAME: Final = 230  # of a directory in bytes, with what is escaped; file systems take 255
 _EMPTY_LABEL: Final = "(empty)"
 _REPLACEMENT: Final = "\ufffd"
 _YEAR_10000_MS: Final = 253_402_300_800_000
@@ -56,14 +61,28 @@ class ArchivedEntries:
     def slices(self, extent: ArchiveExtent, key: bytes, first: StreamID, last: StreamID) -> list[ArchivedSlice]:
         """Return the parts of files that may have entries of a stream between two IDs; no file is opened."""
         return [
-            ArchivedSlice(file.path, key, first, last, max(1, file.size // _BYTES_OF_ENTRY))
+            ArchivedSlice(
+                file.path,
+                key,
+                first if file.span is None else max(first, file.span.first),
+                last if file.span is None else min(last, file.span.last),
+                _entries(file, first, last),
+                bounded=file.span is not None and file.label is not None,
+            )
             for file in _files(extent, key, first, last)
         ]
 
     def exact_slices(self, extent: ArchiveExtent, key: bytes, first: StreamID, last: StreamID) -> list[ArchivedSlice]:
         """Return the same in the order of IDs, without files whose statistics exclude the range."""
         return [
-            ArchivedSlice(file.path, key, first, last, _share(footer, first, last))
+            ArchivedSlice(
+                file.path,
+                key,
+                first if file.span is None else max(first, file.span.first),
+                last if file.span is None else min(last, file.span.last),
+                _share(footer, first, last),
+                bounded=file.span is not None and file.label is not None,
+            )
             for file, footer in self._overlapping(extent, key, first, last)
         ]
 
@@ -104,35 +123,65 @@ class ArchivedEntries:
                 return StreamID(ms, seq)
         return None
 
-    def read(self, part: ArchivedSlice, projection: Projection) -> Iterator[pa.RecordBatch]:
-        """Give the entries of a part, in the order of their IDs."""
+    def read(
+        self, parts: Sequence[ArchivedSlice], projection: Projection
+    ) -> Iterator[tuple[ArchivedSlice, pa.RecordBatch]]:
+        """Give the entries of parts of one file, each stream in the order of its IDs."""
         wanted = ["stream", "id", "ms", "seq"]
         if projection.field_names or projection.wants_fields:
             wanted.append("fields")
-        with self._log.files.open_input_file(self._log.located(part.path)) as opened:
+        try:
+            opened = self._log.files.open_input_file(self._log.located(parts[0].path))
+        except FileNotFoundError:
+            yield from self._read_elsewhere(parts, projection)
+            return
+        with opened:
             file = pq.ParquetFile(opened)
-            groups = _row_groups(file, part.first, part.last)
+            groups = _row_groups(file, parts)
             if not groups:
                 return
+            if len(parts) > 1:
+                yield from _read_shared(file.iter_batches(_BATCH_ROWS, groups, wanted), parts, projection)
+                return
+            [part] = parts
             batches = file.iter_batches(_BATCH_ROWS, groups, wanted)
-            if not _is_sorted(file.read_row_groups(groups, ["ms", "seq"])):
+            if not _is_sorted(file.read_row_groups(groups, ["stream", "ms", "seq"]), part.key):
                 batches = _sorted_batches(file.read_row_groups(groups, wanted), part)
             for batch in batches:
-                ms, seq = _halves(batch)
+                ms, seq = id_halves(batch)
                 mask = _within(batch, ms, seq, part)
                 if not pc.all(mask).as_py():
                     batch, ms, seq = batch.filter(mask), ms.filter(mask), seq.filter(mask)  # noqa: PLW2901
                 if batch.num_rows:
-                    yield projection.batch(_raw_columns(batch, ms, seq, projection), part.key)
+                    yield part, projection.batch(_raw_columns(batch, ms, seq, projection), part.key)
+
+    def _read_elsewhere(
+        self, parts: Sequence[ArchivedSlice], projection: Projection
+    ) -> Iterator[tuple[ArchivedSlice, pa.RecordBatch]]:
+        """Read what a file had that compaction has replaced, and that was removed since this was planned."""
+        extent = self._log.extent()
+        for part in parts:
+            lives = [mark.life for (_, key), mark in extent.marks.items() if key == part.key]
+            if part.path in {file.path for file in extent.files} or not part.bounded or any(lives):
+                raise UnreadableArchive(
+                    f"the archive's file {part.path!r} was replaced and removed while it was still to be read; read "
+                    "again, and let compaction keep replaced files for longer"
+                )
+            for piece in self.exact_slices(extent, part.key, part.first, part.last):
+                yield from self.read([piece], projection)
 
     def _overlapping(
         self, extent: ArchiveExtent, key: bytes, first: StreamID, last: StreamID
     ) -> list[tuple[ArchivedFile, _Footer]]:
-        found = [(file, self._footer(file.path)) for file in _files(extent, key, first, last)]
+        found = [(file, self._footer(file)) for file in _files(extent, key, first, last)]
         found = [each for each in found if each[1].first_ms <= last.ms and each[1].last_ms >= first.ms]
         return sorted(found, key=lambda each: (each[1].first_ms, each[1].last_ms, each[0].path))
 
-    def _footer(self, path: str) -> _Footer:
+    def _footer(self, file: ArchivedFile) -> _Footer:
+        path, span = file.path, file.span
+        if span is not None:
+            rows = max(1, span.rows // max(1, span.streams))
+            return _Footer(rows, max(1, span.unpacked // max(1, span.streams)), span.first.ms, span.last.ms)
         if path not in self._footers:
             with self._log.files.open_input_file(self._log.located(path)) as opened:
                 metadata = pq.ParquetFile(opened).metadata
@@ -148,28 +197,52 @@ class ArchivedEntries:
     def _ids(self, part: ArchivedSlice) -> pa.Table:
         with self._log.files.open_input_file(self._log.located(part.path)) as opened:
             file = pq.ParquetFile(opened)
-            groups = _row_groups(file, part.first, part.last)
+            groups = _row_groups(file, [part])
             table = file.read_row_groups(groups, ["stream", "id", "ms", "seq"]).combine_chunks()
-        ms, seq = _halves(table)
+        ms, seq = id_halves(table)
         mask = _within(table, ms, seq, part)
         return pa.table({"ms": ms.filter(mask), "seq": seq.filter(mask)})
+
+
+def label_of(key: bytes) -> str:
+    r"""Return the label of a key: its text, \ufffd for what is no UTF-8, cut where it is long."""
+    text = key.decode(errors="replace")
+    cut = text[:_LONGEST_LABEL]
+    while len(cut) > 1 and _bytes_of_name(cut) > _LONGEST_NAME - 34:
+        cut = cut[:-1]
+    if cut != text and (len(text) > _LONGEST_LABEL or _bytes_of_name(text) > _LONGEST_NAME):
+        return f"{cut}~{hashlib.md5(key, usedforsecurity=False).hexdigest()}"
+    return text or _EMPTY_LABEL
+
+
+def _bytes_of_name(text: str) -> int:
+    return sum(1 if letter.isalnum() and letter.isascii() else max(3, len(letter.encode())) for letter in text)
 
 
 def _files(extent: ArchiveExtent, key: bytes, first: StreamID, last: StreamID) -> Iterator[ArchivedFile]:
     earliest, latest = _day(first), _day(last)
     for label in _labels(extent, key):
-        yield from (file for file in extent.by_label.get(label, ()) if earliest <= file.date <= latest)
+        for file in extent.by_label.get(label, ()):
+            if earliest <= file.date <= latest and (file.span is None or file.span.may_have(key, first, last)):
+                yield file
 
 
-def _labels(extent: ArchiveExtent, key: bytes) -> list[str]:
-    """Return the labels of the directories that may have entries of a stream; `layout` makes labels of keys."""
+def _labels(extent: ArchiveExtent, key: bytes) -> list[str | None]:
+    """Return the labels of the directories that may have entries of a stream; None: those of all streams."""
     try:
-        text = key.decode()
+        key.decode()
     except UnicodeDecodeError:
-        return [label for label in extent.by_label if _REPLACEMENT in label or "~" in label]
-    if len(text) > _LONGEST_LABEL:
-        return [f"{text[:_LONGEST_LABEL]}~{hashlib.md5(key, usedforsecurity=False).hexdigest()}"]
-    return [text or _EMPTY_LABEL]
+        return [label for label in extent.by_label if label is None or _REPLACEMENT in label or "~" in label]
+    return [None, label_of(key)]
+
+
+def _entries(file: ArchivedFile, first: StreamID, last: StreamID) -> int:
+    """Guess how many entries of a stream between two IDs a file has; 1 at least."""
+    if file.span is None:
+        return max(1, file.size // _BYTES_OF_ENTRY)
+    span = file.span
+    low, high = max(first, span.first).ms, min(last, span.last).ms
+    return max(1, span.rows * (high - low + 1) // (span.last.ms - span.first.ms + 1) // max(1, span.streams))
 
 
 def _day(id: StreamID) -> str:
@@ -186,43 +259,75 @@ def _share(footer: _Footer, first: StreamID, last: StreamID) -> int:
 
 def _bounds(metadata: Any, group: int) -> tuple[int, int]:
     """Return the least and the greatest milliseconds of a row group; those over 2^63 - 1 are nulls there."""
+    told = _statistics(metadata, group, "ms")
+    return (0, _MOST) if told is None or told.null_count else (told.min, told.max)
+
+
+def _statistics(metadata: Any, group: int, name: str) -> Any:
     row_group = metadata.row_group(group)
     for place in range(row_group.num_columns):
         column = row_group.column(place)
-        if column.path_in_schema == "ms":
+        if column.path_in_schema == name:
             told = column.statistics
-            if told is not None and told.has_min_max and told.null_count == 0:
-                return told.min, told.max
-    return 0, _MOST
+            return told if told is not None and told.has_min_max else None
+    return None
 
 
-def _row_groups(file: pq.ParquetFile, first: StreamID, last: StreamID) -> list[int]:
+def _row_groups(file: pq.ParquetFile, parts: Sequence[ArchivedSlice]) -> list[int]:
     groups = []
     for group in range(file.metadata.num_row_groups):
         low, high = _bounds(file.metadata, group)
-        if low <= last.ms and high >= first.ms:
-            groups.append(group)
+        told = _statistics(file.metadata, group, "stream")
+        least, greatest = (b"", None) if told is None else (told.min, told.max)
+        for part in parts:
+            here = least <= part.key and (greatest is None or part.key <= greatest)
+            if here and low <= part.last.ms and high >= part.first.ms:
+                groups.append(group)
+                break
     return groups
 
 
-def _is_sorted(ids: pa.Table) -> bool:
-    if ids.column("ms").null_count or ids.column("seq").null_count:
+def _read_shared(
+    batches: Iterator[pa.RecordBatch], parts: Sequence[ArchivedSlice], projection: Projection
+) -> Iterator[tuple[ArchivedSlice, pa.RecordBatch]]:
+    """Read a file of several streams once, and give what belongs to each."""
+    by_key: dict[bytes, list[ArchivedSlice]] = {}
+    for part in parts:
+        by_key.setdefault(part.key, []).append(part)
+    for batch in batches:
+        runs = pc.run_end_encode(batch.column("stream"))
+        begin = 0
+        for end, key in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+            for part in by_key.get(key, ()):
+                rows = batch.slice(begin, end - begin)
+                ms, seq = id_halves(rows)
+                mask = _within(rows, ms, seq, part)
+                if not pc.all(mask).as_py():
+                    rows, ms, seq = rows.filter(mask), ms.filter(mask), seq.filter(mask)
+                if rows.num_rows:
+                    yield part, projection.batch(_raw_columns(rows, ms, seq, projection), key)
+            begin = end
+
+
+def _is_sorted(ids: pa.Table, key: bytes) -> bool:
+    mine = ids.filter(pc.equal(ids.column("stream"), pa.scalar(key, pa.binary())))
+    if mine.column("ms").null_count or mine.column("seq").null_count:
         return False
-    ms, seq = ids.column("ms").to_numpy(), ids.column("seq").to_numpy()
+    ms, seq = mine.column("ms").to_numpy(), mine.column("seq").to_numpy()
     rises = (ms[1:] > ms[:-1]) | ((ms[1:] == ms[:-1]) & (seq[1:] >= seq[:-1]))
     return bool(rises.all())
 
 
 def _sorted_batches(table: pa.Table, part: ArchivedSlice) -> Iterator[pa.RecordBatch]:
     table = table.combine_chunks()
-    ms, seq = _halves(table)
+    ms, seq = id_halves(table)
     mask = _within(table, ms, seq, part)
     halves = pa.table({"ms": ms.filter(mask), "seq": seq.filter(mask)})
     order = pc.sort_indices(halves, [("ms", "ascending"), ("seq", "ascending")])
     yield from table.filter(mask).take(order).combine_chunks().to_batches(_BATCH_ROWS)
 
 
-def _halves(rows: pa.Table | pa.RecordBatch) -> tuple[Any, Any]:
+def id_halves(rows: pa.Table | pa.RecordBatch) -> tuple[Any, Any]:
     """Return both halves of IDs, unsigned; the columns of a file have null for what a long does not hold."""
     ms, seq = rows.column("ms"), rows.column("seq")
     if not ms.null_count and not seq.null_count:

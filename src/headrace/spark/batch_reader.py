@@ -16,7 +16,7 @@ from headrace.spark.options import Latest, ReadOptions
 from headrace.spark.planning import SlicesPartition, plan_partitions
 from headrace.spark.projection import projection_for
 from headrace.spark.slice_reader import SliceReader, open_history
-from headrace.spark.streams import AnySlice, Slice, StreamState
+from headrace.spark.streams import AnySlice, ArchivedSlice, Slice, StreamState
 
 
 class StreamBatchReader(DataSourceReader):
@@ -50,6 +50,7 @@ class StreamBatchReader(DataSourceReader):
             for key in sorted(archived):
                 first, last = self._wanted(key)
                 slices += self._history.entries.slices(extent, key, first, last) if first <= last else ()
+            slices = by_file(slices)
             for place, state in states.items():
                 slices += self._live_slices(place, state, extent.marks.get(place))
         report_missing(
@@ -147,6 +148,15 @@ def estimate(state: StreamState, first: StreamID, last: StreamID) -> int:
     whole = _weight(state.last_id) - _weight(state.first_id) + 1
     part = _weight(last) - _weight(max(first, state.first_id)) + 1
     return max(1, min(state.length, round(state.length * part / whole)))
+
+
+def by_file(slices: list[AnySlice]) -> list[AnySlice]:
+    """Bring slices of one file of an archive together, the files in the order in which they come first."""
+    places: dict[str, int] = {}
+    for part in slices:
+        if isinstance(part, ArchivedSlice):
+            places.setdefault(part.path, len(places))
+    return sorted(slices, key=lambda part: places[part.path] if isinstance(part, ArchivedSlice) else len(places))
 
 
 def _weight(id: StreamID) -> int:

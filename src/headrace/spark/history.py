@@ -79,9 +79,11 @@ class History:
                 return extent, told
         raise UnreadableArchive(f"the archive {self._log.path!r} grew each of {_ATTEMPTS} times that it was looked at")
 
-    def read(self, part: ArchivedSlice, projection: Projection) -> Iterator[pa.RecordBatch]:
-        """Give the entries of a part of a file."""
-        return self.entries.read(part, projection)
+    def read(
+        self, parts: Sequence[ArchivedSlice], projection: Projection
+    ) -> Iterator[tuple[ArchivedSlice, pa.RecordBatch]]:
+        """Give the entries of parts of one file, with the part that they are of."""
+        return self.entries.read(parts, projection)
 
     def read_live(self, part: Slice, transport: Transport, projection: Projection) -> Iterator[pa.RecordBatch]:
         """Give the entries of a slice of the server, and from the archive those that are trimmed meanwhile."""
@@ -99,7 +101,8 @@ class History:
             if part.first <= cut.id:
                 end = min(cut.id, part.last)
                 for piece in self.entries.exact_slices(extent, part.key, part.first, end):
-                    yield from self.read(piece, projection)
+                    for _, batch in self.read([piece], projection):
+                        yield batch
                 if end == part.last:
                     return
                 part = replace(part, first=end.successor())

@@ -1,6 +1,7 @@
 """The reader of a task: reads its slices one after the other, from servers, files or an archive."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from headrace.spark.losses import LossWatch
 from headrace.spark.options import ReadOptions
 from headrace.spark.planning import SlicesPartition
 from headrace.spark.projection import Projection
-from headrace.spark.streams import AnySlice, ArchivedSlice
+from headrace.spark.streams import AnySlice, ArchivedSlice, Slice
 
 if TYPE_CHECKING:
     from headrace.spark.history import History
@@ -44,16 +45,25 @@ class SliceReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the entries of a task's slices."""
         assert isinstance(partition, SlicesPartition)  # noqa: S101  (Spark gives back what `partitions` made)
-        for part in partition.slices:
-            for batch in self._read_slice(part):
-                self._send_letters(part)
-                yield batch
+        for part, batch in self.read_apart(partition):
+            self._send_letters(part)
+            yield batch
         self._readable.close()
 
-    def _read_slice(self, part: AnySlice) -> Iterator[pa.RecordBatch]:
-        if isinstance(part, ArchivedSlice):
-            assert self._history is not None  # noqa: S101  (who plans such a slice has an archive)
-            return self._history.read(part, self._projection)
+    def read_apart(self, partition: SlicesPartition) -> Iterator[tuple[AnySlice, pa.RecordBatch]]:
+        """Give the entries of a task's slices, with the slice that they are of."""
+        for path, parts in groupby(partition.slices, lambda part: getattr(part, "path", None)):
+            if path is None:
+                for part in parts:
+                    assert isinstance(part, Slice)  # noqa: S101  (the others have paths)
+                    for batch in self._read_slice(part):
+                        yield part, batch
+            else:
+                assert self._history is not None  # noqa: S101  (who plans such slices has an archive)
+                of_file = [part for part in parts if isinstance(part, ArchivedSlice)]
+                yield from self._history.read(of_file, self._projection)
+
+    def _read_slice(self, part: Slice) -> Iterator[pa.RecordBatch]:
         transport = self._readable.transport(part.server)
         if self._history is not None:
             return self._history.read_live(part, transport, self._projection)

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from headrace.core.stream_id import MIN_ID
-from headrace.spark.batch_reader import estimate
+from headrace.spark.batch_reader import by_file, estimate
 from headrace.spark.connecting import Connections, report_missing
 from headrace.spark.errors import ServerUnreachable
 from headrace.spark.identity import same_streams
@@ -47,7 +47,7 @@ from headrace.spark.progress_group import ProgressGroup
 from headrace.spark.projection import projection_for
 from headrace.spark.query_notes import QueryNotes
 from headrace.spark.slice_reader import SliceReader, open_history
-from headrace.spark.streams import AnySlice, ArchivedSlice, Slice, StreamState
+from headrace.spark.streams import ArchivedSlice, Slice, StreamState
 
 if TYPE_CHECKING:
     from headrace.spark.archive_log import ArchiveExtent
@@ -181,7 +181,7 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._notes is not None:
                 self._notes.begin(place, begin)
         states = self._describe(list(ranges))
-        slices: list[AnySlice] = list(self._take_archived(ranges))
+        slices = by_file(list(self._take_archived(ranges)))
         same = self._same({place: mark for place, (_, mark) in ranges.items()}, states)
         for place, (begin, mark) in ranges.items():
             state = states[place]
@@ -417,6 +417,11 @@ class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if until is None or not until.may_become(state) or until.last_id <= begin.id:
             return begin
         return Mark.after(until, begin.life, begin.lost)
+
+    @property
+    def slice_reader(self) -> SliceReader:
+        """What tasks read slices with."""
+        return self._reader
 
     @staticmethod
     def _waiting(

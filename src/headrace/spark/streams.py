@@ -82,6 +82,7 @@ class ArchivedSlice:
     first: StreamID
     last: StreamID
     entries: int  # about so many; to plan with
+    bounded: bool = False  # no other file has entries of the stream between `first` and `last`
 
 
 AnySlice = Slice | ArchivedSlice

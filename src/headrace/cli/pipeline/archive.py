@@ -2,12 +2,12 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
 from headrace.cli.command import declared
-from headrace.cli.pipeline.options import ArchivePath, Checkpoint, Continuous, DryRun, JobOptions, StreamNames
+from headrace.cli.pipeline.options import ArchivePath, Continuous, DryRun, JobOptions, StreamNames
 from headrace.cli.showing import entries, plural
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from headrace.pipelines.archive import Archived
     from headrace.pipelines.running import Watch
+    from headrace.pipelines.shapes import Layout
 
 _MOST_LINES: Final = 20  # of a plan
 
@@ -28,6 +29,7 @@ For example:
 \b
   headrace pipeline archive 'orders,sensor:*' lake
   headrace pipeline archive 'sensor:*' lake --continuous --min-entries 100000 --trim
+  headrace pipeline archive 'user:*' lake --layout by-date --schema 'page string, ms_spent int'
 """
 
 
@@ -36,6 +38,15 @@ def archive(
     *,
     keys: StreamNames,
     path: ArchivePath,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            help="by-key, or by-date for thousands of small streams.", show_default="as the archive is, or by-key"
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help='Fields as typed columns, too: "temp double".', show_default="as the archive has")
+    ] = None,
     continuous: Continuous = False,
     every: Annotated[str, typer.Option(help="Time between batches of --continuous.")] = "1 minute",
     min_entries: Annotated[
@@ -52,12 +63,15 @@ def archive(
         str | None, typer.Option(help="Publish progress as this consumer group.", show_default=False)
     ] = None,
     max_entries: Annotated[
-        int | None, typer.Option(help="Entries of one batch, at most.", show_default="1,000,000")
+        int | None, typer.Option(help="Entries of one batch, at most.", show_default="5,000,000")
     ] = None,
     allow_loss: Annotated[
         bool, typer.Option("--allow-loss", help="Go on where entries were trimmed before they were archived.")
     ] = False,
-    checkpoint: Checkpoint = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="That of an archive of version 0.2, where it is not in the archive.", show_default=False),
+    ] = None,
     dry_run: DryRun = False,
     job: JobOptions,
 ) -> None:
@@ -76,6 +90,8 @@ def archive(
             path,
             url=job.url,
             checkpoint=checkpoint,
+            layout=cast("Layout | None", layout),
+            schema=schema,
             continuous=continuous,
             every=every,
             min_entries=min_entries,
