@@ -23,7 +23,7 @@ from headrace.pipelines.archive_tasks import FilesOf, file_schema, source_schema
 from headrace.pipelines.batches import Batch, Batches
 from headrace.pipelines.compaction import tidy
 from headrace.pipelines.errors import PipelineError, explained
-from headrace.pipelines.lake import Lake
+from headrace.pipelines.lakes import Table, open_lake
 from headrace.pipelines.lives import Fate
 from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.selection import seconds_of
@@ -60,6 +60,7 @@ def archive_streams(
     *,
     url: str = DEFAULT_URL,
     checkpoint: str | None = None,
+    table: Table | None = None,
     layout: Layout | None = None,
     schema: str | None = None,
     continuous: bool = False,
@@ -82,6 +83,8 @@ def archive_streams(
     `layout` is "by-key", a directory for each stream and day, or "by-date", a directory for each day, for thousands of
     small streams. `schema` is DDL of fields that become columns of these types, beside `fields`. An archive keeps both:
     later runs need not name them, and may add columns.
+
+    `table="delta"` makes a Delta table, which other engines read; its layout is "by-date".
 
     `trim="settled"` then removes from the streams what is archived and no group has still to read or to acknowledge,
     `trim="archived"` everything that is archived.
@@ -116,10 +119,10 @@ def archive_streams(
             watch(Progress(entries, count / max(0.001, time.monotonic() - began), fates=batch.fates))
 
     with _in_a_sentence(), sole_writer(spark, path):
-        lake = Lake(path, checkpoint)
+        lake = open_lake(path, checkpoint, table)
         extent = lake.extent()
         lake.remove_leftovers()
-        shape = shape_of(extent, keys, layout, schema)
+        shape = shape_of(extent, keys, layout, schema, delta=not lake.removes_by_itself)
         how = FilesOf(lake.path, shape.layout, file_schema(shape.columns))
         reader = StreamStreamReader(source_schema(shape.columns), read_options(options, streaming=True))
         coming = Batches(reader, extent.offset)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from headrace.pipelines.layout import shown_key
-from headrace.spark.archive_log import NOTHING, ArchiveLog
+from headrace.spark.archive_log import NOTHING
 from headrace.spark.batch_reader import estimate
 from headrace.spark.connecting import connect
+from headrace.spark.delta_log import open_log
 from headrace.spark.errors import UnreadableArchive
 from headrace.spark.identity import same_streams
 from headrace.spark.offsets import Mark
@@ -29,7 +30,7 @@ class ArchivePlan:
 def plan_archive(keys: str, path: str, *, url: str = DEFAULT_URL, checkpoint: str | None = None) -> ArchivePlan:
     """Return what `archive_streams` would archive now."""
     try:
-        marks = ArchiveLog(path, checkpoint).extent().marks
+        marks = open_log(path, checkpoint).extent().marks
     except UnreadableArchive:
         marks = NOTHING.marks
     entries: dict[str, int] = {}

@@ -3,7 +3,7 @@
 import json
 
 from headrace.pipelines.errors import NoArchive, PipelineError
-from headrace.spark.archive_log import ArchiveLog
+from headrace.spark.delta_log import open_log
 from headrace.spark.errors import UnreadableArchive
 
 
@@ -14,7 +14,7 @@ def positions(path: str, checkpoint: str | None = None) -> str:
     archive, where it is not in the archive's own directory. No Spark is needed.
     """
     try:
-        marks = ArchiveLog(path, checkpoint).extent().marks
+        marks = open_log(path, checkpoint).extent().marks
     except UnreadableArchive as error:
         raise NoArchive(str(error)) from None
     found: dict[str, str] = {}
@@ -30,7 +30,7 @@ def positions(path: str, checkpoint: str | None = None) -> str:
 
 def files(path: str) -> list[str]:
     """Return the files of an archive that count, for programs that read Parquet and know nothing of archives."""
-    log = ArchiveLog(path)
+    log = open_log(path)
     try:
         return [log.located(file.path) for file in log.extent().files]
     except UnreadableArchive as error:

@@ -21,6 +21,7 @@ from headrace.pipelines.archive_files import ArchiveFiles
 from headrace.pipelines.archive_tasks import FilesOf, file_schema, files_told, told_of
 from headrace.pipelines.errors import explained
 from headrace.pipelines.lake import Lake
+from headrace.pipelines.lakes import existing_lake
 from headrace.pipelines.merging import merged
 from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.sole_writer import sole_writer
@@ -28,7 +29,6 @@ from headrace.pipelines.tasks import run_tasks
 from headrace.spark.archive_log import ArchivedFile, ArchiveExtent, ArchiveLog
 
 TARGET_BYTES: Final = 128 << 20
-KEEP_S: Final = 3600.0
 _MANY: Final = 8
 _SMALL: Final = 0.75  # of the target
 
@@ -53,17 +53,18 @@ def compact_archive(
     path: str,
     *,
     target_bytes: int = TARGET_BYTES,
-    keep_s: float = KEEP_S,
+    keep_s: float | None = None,
     dry_run: bool = False,
     watch: Watch = ignore,
 ) -> Compacted:
     """Merge the small files of an archive into files of about `target_bytes`.
 
-    The files that are replaced stay for `keep_s` seconds; a later run of `compact_archive` or `archive_streams` removes
-    them.
+    The files that are replaced stay for `keep_s` seconds, an hour by default; a later run of `compact_archive` or
+    `archive_streams` removes them. Those of a Delta table stay a week, and only `compact_archive` removes them.
     """
     with explained():
-        lake = Lake(path)
+        lake = existing_lake(path)
+        keep_s = lake.keep_s if keep_s is None else keep_s
         groups = small_together(lake.existing(), target_bytes)
         if dry_run:
             size = sum(file.size for group in groups for file in group)
@@ -83,7 +84,8 @@ def compact_archive(
 def tidy(spark: SparkSession, lake: Lake) -> None:
     """Merge where many small files lie together, and remove what was replaced long ago."""
     merge(spark, lake, many_together(lake.extent(), TARGET_BYTES), TARGET_BYTES)
-    lake.remove_replaced(KEEP_S)
+    if lake.removes_by_itself:
+        lake.remove_replaced(lake.keep_s)
 
 
 def merge(spark: SparkSession, lake: Lake, groups: Sequence[Sequence[ArchivedFile]], target_bytes: int) -> int:

@@ -45,7 +45,9 @@ _BLOCK: Final = 128 << 20
 class Lake:
     """The Parquet archive of a run."""
 
-    table: Final = "parquet"
+    keep_s = 3600.0
+    """How long replaced files stay."""
+    removes_by_itself = True
 
     def __init__(self, path: str, checkpoint: str | None = None) -> None:
         self.log = ArchiveLog(path, checkpoint)
@@ -115,10 +117,23 @@ class Lake:
                     file.unlink()
                     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
+    def settle(self) -> None:
+        """Wait until everything that was written to an archive on this machine is on the disk."""
+        local = local_path(self.path)
+        if local is None:
+            return
+        local.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(local, os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+                raise PipelineError(f"the archive {self.path!r} cannot be written: {os.strerror(ctypes.get_errno())}")
+        finally:
+            os.close(descriptor)
+
     def _publish(self, files: Sequence[ArchivedFile], offset: Mapping[str, Any], shape: Shape) -> None:
         logs = self._logs()
         batch = _next_batch(logs, ours=self._is_ours(logs))
-        settle_on_disk(self.path)
+        self.settle()
         self._write(f"{POSITIONS}/{batch}", written_positions(offset, shape))
         lines = ["v1", *(json.dumps(self._line(file)) for file in files)]
         self._write(f"{METADATA}/{batch}{COMPACT}", "\n".join(lines))
@@ -204,20 +219,6 @@ def local_path(path: str) -> Path | None:
     """Return a path of this machine's; None for one of another store."""
     found, inner = file_system(path)
     return Path(inner) if found.type_name == "local" else None
-
-
-def settle_on_disk(path: str) -> None:
-    """Wait until everything that was written to an archive on this machine is on the disk."""
-    local = local_path(path)
-    if local is None:
-        return
-    local.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(local, os.O_RDONLY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
-            raise PipelineError(f"the archive {path!r} cannot be written: {os.strerror(ctypes.get_errno())}")
-    finally:
-        os.close(descriptor)
 
 
 def _sync_directory(directory: Path) -> None:

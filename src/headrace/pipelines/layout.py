@@ -31,6 +31,7 @@ from headrace.core.stream_id import StreamID
 from headrace.pipelines.errors import NoArchive
 from headrace.spark.archive_log import ArchiveLog
 from headrace.spark.archived_entries import label_of
+from headrace.spark.delta_log import DeltaLog, open_log
 from headrace.spark.errors import UnreadableArchive
 
 SOURCE_SCHEMA: Final = t.StructType(
@@ -54,9 +55,14 @@ _ARCHIVE_SCHEMA: Final = (
 def open_archive(spark: SparkSession, path: str, keys: list[bytes] | None = None) -> DataFrame:
     """Return the entries of an archive, or those of some streams; raises NoArchive where there is none."""
     try:
-        columns = ArchiveLog(path).shape().columns
+        log = open_log(path)
+        columns = log.shape().columns
         schema = f"{_ARCHIVE_SCHEMA}, {columns}" if columns else _ARCHIVE_SCHEMA
-        frame = spark.read.schema(f"{schema}, key string, date string").parquet(path)
+        schema = f"{schema}, key string, date string"
+        if isinstance(log, DeltaLog):
+            frame = _open_files(spark, log, schema)
+        else:
+            frame = spark.read.schema(schema).parquet(path)
     except (UnreadableArchive, AnalysisException) as error:
         if isinstance(error, AnalysisException) and "PATH_NOT_FOUND" not in str(error):
             raise
@@ -66,6 +72,15 @@ def open_archive(spark: SparkSession, path: str, keys: list[bytes] | None = None
     # The label finds the directories, the bytes decide.
     labels = {label_of(key) for key in keys}
     return frame.where(f.col("key").isin(sorted(labels))).where(f.col("stream").isin([f.lit(key) for key in keys]))
+
+
+def _open_files(spark: SparkSession, log: ArchiveLog, schema: str) -> DataFrame:
+    """Read the files that count: Spark itself does not know of the log that says which."""
+    paths = [f"{log.path}/{file.path}" for file in log.extent().files]
+    if not paths:
+        return spark.createDataFrame([], schema)
+    frame: DataFrame = spark.read.schema(schema).option("basePath", log.path).parquet(*paths)
+    return frame
 
 
 def id_order(id: Column) -> Column:

@@ -16,13 +16,15 @@ LAYOUTS: Final[tuple[Layout, ...]] = ("by-key", "by-date")
 _TAKEN: Final = frozenset({"stream", "id", "ms", "seq", "timestamp", "fields", "key", "date"})
 
 
-def shape_of(extent: ArchiveExtent, keys: str, layout: str | None, schema: str | None) -> Shape:
+def shape_of(extent: ArchiveExtent, keys: str, layout: str | None, schema: str | None, *, delta: bool = False) -> Shape:
     """Return the shape of an archive after a run; what is there stays as it is."""
     if layout is not None and layout not in LAYOUTS:
         raise PipelineError(f"the layout {layout!r} is none of {', '.join(LAYOUTS)}")
+    if delta and layout == "by-key":
+        raise PipelineError("a Delta table has the layout by-date: its log says what is in each file")
     shape = replace(extent.shape, keys=keys)
     if extent.batch < 0:
-        shape = replace(shape, layout=layout or "by-key")
+        shape = replace(shape, layout="by-date" if delta else layout or "by-key")
     elif layout is not None and layout != shape.layout:
         raise PipelineError(f"the archive has the layout {shape.layout}, which cannot be changed to {layout}")
     if schema is None:

@@ -235,10 +235,12 @@ def read_positions(told: Mapping[str, Any]) -> tuple[dict[str, Any], Shape]:
     return told["streams"], Shape(told["layout"], told["columns"], told["keys"], told["replaced"])
 
 
-def written_positions(offset: Mapping[str, Any], shape: Shape) -> str:
-    """Return the text of a file of positions."""
+def written_positions(
+    offset: Mapping[str, Any], shape: Shape, spans: Mapping[str, Mapping[str, Any]] | None = None
+) -> str:
+    """Return the text of a file of positions; of a table whose log does not say it, with what its files have."""
     about = {"layout": shape.layout, "columns": shape.columns, "keys": shape.keys, "replaced": dict(shape.replaced)}
-    return json.dumps({"streams": dict(offset), **about})
+    return json.dumps({"streams": dict(offset), **about} | ({} if spans is None else {"files": dict(spans)}))
 
 
 def _archived_file(entry: dict[str, Any]) -> ArchivedFile:

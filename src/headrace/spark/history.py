@@ -22,8 +22,9 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from headrace.engine.glob import matcher
-from headrace.spark.archive_log import ArchiveExtent, ArchiveLog
+from headrace.spark.archive_log import ArchiveExtent
 from headrace.spark.archived_entries import ArchivedEntries
+from headrace.spark.delta_log import open_log
 from headrace.spark.errors import DataLost, UnreadableArchive
 from headrace.spark.losses import LossWatch, OvertakenWatch, lost_between, report_loss
 from headrace.spark.offsets import Mark, StreamKey
@@ -62,7 +63,7 @@ class History:
     """The archive of the option `archive`. Pickled to tasks."""
 
     def __init__(self, options: ReadOptions, path: str) -> None:
-        self._log = ArchiveLog(path, options.archive_checkpoint)
+        self._log = open_log(path, options.archive_checkpoint)
         self._fail = options.fail_on_data_loss
         self.entries = ArchivedEntries(self._log)
 

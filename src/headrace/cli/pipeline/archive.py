@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.pipelines.archive import Archived
+    from headrace.pipelines.lakes import Table
     from headrace.pipelines.running import Watch
     from headrace.pipelines.shapes import Layout
 
@@ -29,7 +30,8 @@ For example:
 \b
   headrace pipeline archive 'orders,sensor:*' lake
   headrace pipeline archive 'sensor:*' lake --continuous --min-entries 100000 --trim
-  headrace pipeline archive 'user:*' lake --layout by-date --schema 'page string, ms_spent int'
+  headrace pipeline archive 'sensor:*' table --table delta
+  headrace pipeline archive 'user:*' days --layout by-date --schema 'page string, ms_spent int'
 """
 
 
@@ -38,6 +40,9 @@ def archive(
     *,
     keys: StreamNames,
     path: ArchivePath,
+    table: Annotated[
+        str | None, typer.Option(help="parquet or delta.", show_default="as the archive is, or parquet")
+    ] = None,
     layout: Annotated[
         str | None,
         typer.Option(
@@ -90,6 +95,7 @@ def archive(
             path,
             url=job.url,
             checkpoint=checkpoint,
+            table=cast("Table | None", table),
             layout=cast("Layout | None", layout),
             schema=schema,
             continuous=continuous,

@@ -32,7 +32,10 @@ def compact(
     *,
     path: ArchivePath,
     target_mb: Annotated[int, typer.Option(help="Megabytes of a file, about.", min=1)] = 128,
-    keep: Annotated[str, typer.Option(help="How long files stay that were replaced.")] = "1 hour",
+    keep: Annotated[
+        str | None,
+        typer.Option(help="How long files stay that were replaced.", show_default="1 hour; of a Delta table 7 days"),
+    ] = None,
     dry_run: DryRun = False,
     job: JobOptions,
 ) -> None:
@@ -47,7 +50,7 @@ def compact(
             spark,
             path,
             target_bytes=target_mb << 20,
-            keep_s=seconds_of("keep", keep),
+            keep_s=None if keep is None else seconds_of("keep", keep),
             dry_run=dry_run,
             watch=watch,
         )
