@@ -58,7 +58,8 @@ class DeltaLake(Lake):
         extent = self.extent()
         new = [file for _, after in groups for file in after]
         old = [file for before, _ in groups for file in before]
-        self._commit(new, old, extent.offset, extent.shape)
+        places = {before[0].path: [file.path for file in after] for before, after in groups}
+        self._commit(new, old, extent.offset, extent.shape, places)
 
     def remove_replaced(self, keep_s: float) -> int:
         """Remove what no version of the table has had for so long."""
@@ -71,15 +72,22 @@ class DeltaLake(Lake):
         """Do nothing: nobody who reads Delta sees files that do not count."""
 
     def _commit(
-        self, new: Sequence[ArchivedFile], old: Sequence[ArchivedFile], offset: Mapping[str, Any], shape: Shape
+        self,
+        new: Sequence[ArchivedFile],
+        old: Sequence[ArchivedFile],
+        offset: Mapping[str, Any],
+        shape: Shape,
+        places: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        """Commit; `places` are the new files that take the place of an old one, in the order of archiving."""
         table = self.log.table() if is_delta(self.path) else None
         last = None if table is None else table.transaction_version(APPLICATION)
         batch = 0 if last is None else last + 1
         spans = {} if table is None else self.log.told(table)[2]
         gone = {file.path for file in old}
-        spans = {path: span for path, span in spans.items() if path not in gone}
-        spans |= {file.path: file.span.to_json() for file in new if file.span is not None}
+        added = {file.path: file.span.to_json() for file in new if file.span is not None}
+        order = [each for path in spans for each in (*(places or {}).get(path, ()), path) if each not in gone]
+        spans = {path: (spans | added)[path] for path in dict.fromkeys([*order, *added])}
         self.settle()
         self._write(f"{POSITIONS}/{batch}", written_positions(offset, shape, spans))
         adds = [self._add(file, data_change=not old) for file in new]

@@ -2,7 +2,8 @@
 
     archive ─► entries of a time range ─► steps ─► each sorted, written as one batch, seen at once
 
-    speed 0     steps of about a million entries, as fast as they go
+    speed 0     as fast as it goes: where the target is a Headrace, tasks stage what they read, see `staged_replay`;
+                elsewhere steps of about a million entries
     speed 10    a step each half second: the entries of 5 seconds of the archive, written when they are due
 
 A run that was stopped can be started again: entries that the target has already are left out. A target is refused that
@@ -11,18 +12,26 @@ has one of its IDs twice, because it was deleted and made anew: no stream can ho
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from headrace.core.stream_id import MAX_ID, MIN_ID, StreamID
 from headrace.pipelines.checkpoint import marks_beside
 from headrace.pipelines.errors import CannotReplay, PipelineError, explained
 from headrace.pipelines.layout import id_order, open_archive, order_text, shown_key
 from headrace.pipelines.running import Progress, Watch, ignore
 from headrace.pipelines.selection import id_range, keys_option, matching_keys
+from headrace.pipelines.staged_replay import Source, plan_units, replay_units
+from headrace.spark.archive_log import ArchiveExtent
+from headrace.spark.archived_entries import ArchivedEntries
 from headrace.spark.connecting import connect
+from headrace.spark.delta_log import open_log
+from headrace.spark.errors import UnreadableArchive
+from headrace.spark.offsets import StreamKey
 from headrace.spark.options import DEFAULT_URL
 
 _TICK_S: Final = 0.5
@@ -43,7 +52,13 @@ class Replayed:
 @dataclass(frozen=True)
 class _Target:
     key: bytes
-    after: str  # the order text of the last ID that the target has; entries up to it are there
+    last: StreamID | None
+    """The last ID that the target has; entries up to it are there."""
+
+    @property
+    def after(self) -> str:
+        """The same as text that is in the order of IDs."""
+        return "" if self.last is None else order_text(self.last)
 
 
 @dataclass(frozen=True)
@@ -80,25 +95,105 @@ def replay_archive(
         raise PipelineError(f"the speed {speed:g} is less than 0, which is as fast as possible")
     with explained():
         first, last = id_range(start, end)
+        names = _Names(keys, to_key, prefix)
+        if not speed and not dry_run:
+            replayed = _staged(
+                spark,
+                path,
+                url,
+                names,
+                between=(first or MIN_ID, last or MAX_ID),
+                unit_entries=step_entries,
+                watch=watch,
+            )
+            if replayed is not None:
+                return replayed
         archive = open_archive(spark, path).withColumn("order", id_order(f.col("id")))
         if first is not None:
             archive = archive.where(f.col("order") >= order_text(first))
         if last is not None:
             archive = archive.where(f.col("order") <= order_text(last))
         found = {bytes(row["stream"]) for row in archive.select("stream").distinct().collect()}
-        streams = matching_keys(found, keys)
-        if to_key is not None and len(streams) > 1:
-            raise PipelineError(
-                f"{len(streams)} streams cannot all be called {to_key!r}: name one of them, or a prefix"
-            )
+        streams = names.wanted(found)
         renewed = _renewed(path)
         _refuse_two_lives(archive, [key for key in streams if key in renewed])
-        targets = _targets(url, {key: (to_key or "").encode() or prefix.encode() + key for key in streams})
+        targets = _targets(url, {key: names.target(key) for key in streams})
         entries = _with_targets(spark, archive, targets)
         skipped = _already_there(spark, entries, targets, url)
         rest = entries.where(f.col("order") > f.col("after"))
         done = rest.count() if dry_run else _write(rest, url, speed, step_entries, watch)
     return Replayed(done, skipped, [shown_key(target.key) for target in targets.values()])
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Which streams are replayed, and what they are called then."""
+
+    keys: str | None
+    to_key: str | None
+    prefix: str
+
+    def wanted(self, found: Iterable[bytes]) -> list[bytes]:
+        streams = matching_keys(found, self.keys)
+        if self.to_key is not None and len(streams) > 1:
+            raise PipelineError(
+                f"{len(streams)} streams cannot all be called {self.to_key!r}: name one of them, or a prefix"
+            )
+        return streams
+
+    def target(self, key: bytes) -> bytes:
+        return (self.to_key or "").encode() or self.prefix.encode() + key
+
+
+def _staged(
+    spark: SparkSession,
+    path: str,
+    url: str,
+    names: _Names,
+    *,
+    between: tuple[StreamID, StreamID],
+    unit_entries: int,
+    watch: Watch,
+) -> Replayed | None:
+    """Replay at full speed; None where the target or the archive is not as that needs it."""
+    connections = connect(url)
+    try:
+        if not connections.server(0).has_command("HEADRACE"):
+            return None
+    finally:
+        connections.close()
+    log = open_log(path)
+    try:
+        extent = log.extent()
+    except UnreadableArchive:
+        return None  # files without a log, which Spark reads, or nothing at all
+    if any(file.label is None and file.span is None for file in extent.files):
+        return None  # somebody else rewrote a Delta table, and the order of its files is not known
+    marks = [(key, mark) for (_, key), mark in extent.marks.items()]
+    if any(mark.life for _, mark in marks) or len({key for key, _ in marks}) < len(marks):
+        return None
+    entries = ArchivedEntries(log)
+    found = {key for key, _ in marks if entries.exact_slices(extent, key, *between)}
+    targets = _targets(url, {key: names.target(key) for key in names.wanted(found)})
+    partly = {key: target for key, target in targets.items() if target.last is not None}
+    skipped = 0
+    if partly:
+        archive = open_archive(spark, path, list(partly)).withColumn("order", id_order(f.col("id")))
+        archive = archive.where(f.col("order").between(order_text(between[0]), order_text(between[1])))
+        skipped = _already_there(spark, _with_targets(spark, archive, partly), partly, url)
+    ranges = {}
+    for key, target in targets.items():
+        first = between[0] if target.last is None else max(between[0], target.last.successor())
+        if first <= between[1]:
+            ranges[key] = (target.key, first, min(between[1], extent.marks[_place_of(extent, key)].id))
+    source = Source(log, extent)
+    ranges = {key: each for key, each in ranges.items() if each[1] <= each[2]}
+    done = replay_units(spark, source, plan_units(source, ranges, unit_entries), url=url, watch=watch)
+    return Replayed(sum(done.values()), skipped, [shown_key(target.key) for target in targets.values()])
+
+
+def _place_of(extent: ArchiveExtent, key: bytes) -> StreamKey:
+    return next(place for place in extent.marks if place[1] == key)
 
 
 def _renewed(path: str) -> set[bytes]:
@@ -125,7 +220,7 @@ def _targets(url: str, names: dict[bytes, bytes]) -> dict[bytes, _Target]:
     finally:
         connections.close()
     return {
-        key: _Target(name, "" if state is None else order_text(state.last_id))
+        key: _Target(name, None if state is None else state.last_id)
         for (key, name), state in zip(names.items(), states, strict=True)
     }
 

@@ -50,7 +50,10 @@ class DeltaLog(ArchiveLog):
         if self.last_batch() != self._extent.batch:
             table = self.table()
             offset, shape, spans = self.told(table)
+            # Delta's log has no order; positions name the files as they were archived, and others' are behind them.
+            places = {path: place for place, path in enumerate(spans)}
             found = [self._file(action, spans) for action in actions_of(table)]
+            found.sort(key=lambda file: (places.get(file.path, len(places)), file.path))
             self._extent = ArchiveExtent(table.version(), tuple(found), from_json(offset), shape, offset)
         return self._extent
 
