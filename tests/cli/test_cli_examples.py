@@ -23,7 +23,10 @@ ELSEWHERE = {
     "console": "tests/console runs it",
     "pipeline": "its commands have their own",
     **dict.fromkeys(
-        (f"pipeline {job}" for job in ("load", "archive", "compact", "replay", "transform", "watch", "report", "audit")),
+        (
+            f"pipeline {job}"
+            for job in ("load", "archive", "compact", "replay", "transform", "watch", "report", "audit")
+        ),
         "test_cli_pipeline_examples.py",
     ),
     **dict.fromkeys(
