@@ -288,7 +288,7 @@ cdef class Worker:
         return 0
 
     cdef int give_here(self, Buffer *group) except -1:
-        """Seal, write and sync a group on this thread, while nothing is under way; the outcome can be collected then."""
+        """Seal, write and sync a group on this thread, while nothing is under way. The outcome can be collected."""
         put_seal(group.data, group.size - SEAL_SIZE, 0)
         group[0], self.writing = self.writing, group[0]
         self.here = True
