@@ -13,6 +13,7 @@ from headrace.core.group import Group
 from headrace.core.memory import fail_after, fail_never
 from headrace.core.offloading import adopt_run, pack_run, settle_run
 from headrace.core.packed import take_nodes
+from headrace.core.rax_map import RaxMap
 from headrace.core.stream import Policy, Stream
 from headrace.core.stream_id import StreamID
 from support.memory_runs import MemoryRun, offload
@@ -43,7 +44,8 @@ def identity(stream: Stream) -> object:
     return (
         list(stream.nodes()),
         len(stream),
-        *(stream.first_id, stream.last_id, stream.max_deleted_id, stream.entries_added, stream.node_count),
+        *(stream.first_id, stream.last_id, stream.max_deleted_id, stream.entries_added),
+        *(stream.node_count, stream.rax_node_count),
     )
 
 
@@ -236,20 +238,47 @@ def test_nodes_that_change_while_they_are_written_stay_hot() -> None:
     assert list(stream.range()) == list(hot.range())
 
 
-def test_parts_are_adopted_without_being_read() -> None:
+def test_parts_are_adopted_without_reading_their_nodes() -> None:
     stream = filled(53)
     hot = identity(stream)
     state = (len(stream), stream.last_id, stream.max_deleted_id, stream.entries_added)
     cache = ColdCache(LARGE)
     loaded = Stream(NodeLimits(4096, 5))
+    runs = []
     while packed := pack_run(stream, 300):
-        adopt_run(loaded, MemoryRun(cache, packed), 0, packed.nodes)
+        runs.append(MemoryRun(cache, packed))
+        adopt_run(loaded, runs[-1], 0, packed.nodes)
         stream.trim_to_id(StreamID(packed.last.ms, packed.last.seq + 1))
     ((last, tail),) = stream.nodes()
     loaded.load_node(last, tail)
-    assert cache.reads == 0
+    assert [run.blocks_read for run in runs] == [0] * len(runs)
     loaded.load_state(*state)
     assert identity(loaded) == hot
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_rax_is_told_as_if_it_led_to_every_node(seed: int) -> None:
+    """IDs that begin alike in any number of bytes, some nodes hot between cold ones."""
+    dice = random.Random(seed)
+    stream, cache = Stream(NodeLimits(4096, 1 + seed % 2)), ColdCache(LARGE)
+    start = dice.choice((1, 250, 65_500, 1 << 24, (1 << 40) - 3, 1 << 63))
+    ids = {
+        StreamID(
+            start + dice.choice((0, 1, 2, dice.randrange(300), dice.randrange(1 << 17), dice.randrange(1 << 33))),
+            dice.choice((0, 1, 255, 256, 257, dice.randrange(1, 1 << 20), dice.randrange(1 << 63))),
+        )
+        for _ in range(dice.randrange(1, 60))
+    }
+    for id in sorted(ids):
+        stream.append((b"a", b"b"), id)
+        if dice.random() < 0.15:
+            offload(stream, cache, dice.choice((1, 50, 300, 1000)))
+        if dice.random() < 0.1:
+            stream.delete([dice.choice(list(stream.range()))[0]] if len(stream) else [])
+        tree = RaxMap()
+        for master, _ in stream.nodes():
+            tree.insert(master.key, None)
+        assert stream.rax_node_count == tree.numnodes
 
 
 STEPS: list[Callable[[Stream, random.Random], object]] = [

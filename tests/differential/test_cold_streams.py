@@ -25,7 +25,6 @@ from support.replication.server_pair import Replica, await_same
 from support.server_process import ServerProcess
 from support.stream_episode import StreamEpisode
 from support.twins import Twins
-from support.version_rules import RULES, tree_in_memory
 
 LAUNCHER = (str(Path(__file__).parents[1] / "support" / "cold_launcher.py"),)
 FLAGS = (
@@ -85,8 +84,6 @@ class ColdEpisode(StreamEpisode):
         super().__init__(seed, headrace_port, redis_port, stack)
         self.host = stack.enter_context(RawClient(headrace_port))
         self.host.run("CONFIG", "SET", "maxmemory", MEMORY[seed % len(MEMORY)])
-        for twins in (*self.clients, self.overseer):
-            twins.rules = (*RULES, tree_in_memory)
         for twins in self.clients[::2]:
             twins.ours.close()
             twins.ours = ScriptingClient(headrace_port, self)

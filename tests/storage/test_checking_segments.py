@@ -1,5 +1,6 @@
 """`headrace check` on directories with segments, and what --fix makes of damage in them."""
 
+import re
 import shutil
 from pathlib import Path
 from random import Random
@@ -40,10 +41,10 @@ def opened(path: Path, **settings: str) -> tuple[Engine, Store]:
     return engine, store
 
 
-def offload(engine: Engine, store: Store, key: bytes) -> None:
+def offload(engine: Engine, store: Store, key: bytes, most_bytes: int = 400) -> None:
     stream = engine.databases[0].values[key]
     assert isinstance(stream, Stream)
-    packed = pack_run(stream, 400)
+    packed = pack_run(stream, most_bytes)
     assert packed is not None
     runs = store.segments.write([RunToWrite(0, key, packed.records, packed.data)])
     assert settle_run(stream, runs[0], packed.data)
@@ -107,6 +108,28 @@ def test_the_inspector_shows_what_a_segment_has_of_a_stream(sample: Path) -> Non
     assert [str(id) for id, _ in from_path(sample / "dump.rdb", b"stream", 0).stream.range()][: len(found)] == found
     with pytest.raises(CommandFailed, match="There is no stream"):
         from_path(sample / "segments" / ONE, None, 1)
+
+
+def test_figures_of_a_base_that_are_not_those_of_its_segments_are_a_problem(tmp_path: Path) -> None:
+    """A start believes them, because it reads no index; the checksum of the base covers them."""
+    engine, store = opened(tmp_path)
+    client = InProcessClient(engine)
+    for number in range(1, ENTRIES + 1):
+        client.run("XADD", "stream", f"{number}-1", "field", "value")
+    offload(engine, store, b"stream", 4000)
+    client.run("BGREWRITEAOF")
+    store.tick()
+    store.close()
+    assert checked(tmp_path).problems == 0
+    (base,) = tmp_path.glob("appendonlydir/*.base.rdb")
+    content = bytearray(base.read_bytes())
+    # How many nodes the rax of a part has, and behind it two paths, with bit 16 set.
+    (count, *_) = re.finditer(rb"(?s).(?=\x80\x00\x01..\x80\x00\x01)", content)
+    content[count.start()] += 1
+    content[-8:] = bytes(8)
+    base.write_bytes(content)
+    (problem,) = problems(checked(tmp_path), base.name)
+    assert problem.startswith("the counts and IDs of nodes that the stream b'stream' refers to are not those")
 
 
 def test_a_segment_that_nothing_refers_to_is_listed(sample: Path, tmp_path: Path) -> None:

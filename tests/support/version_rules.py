@@ -96,13 +96,6 @@ def newer_fields(exchange: Exchange) -> None:
         exchange.ours = _without(exchange.ours, NEWER_FIELDS)
 
 
-def tree_in_memory(exchange: Exchange) -> None:
-    """Of streams on disk: XINFO STREAM counts the tree that is in memory, which has not all nodes."""
-    if exchange.name == "xinfo|stream":
-        exchange.ours = _without(exchange.ours, {"$radix-tree-nodes"})
-        exchange.theirs = _without(exchange.theirs, {"$radix-tree-nodes"})
-
-
 def _without(reply: Any, names: set[str]) -> Any:
     if not isinstance(reply, list):
         return reply

@@ -2,6 +2,7 @@ from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.core.memory cimport byte_t
+from headrace.core.rax_shape cimport Shape
 from headrace.core.stream_id cimport ID
 
 # What the index of a run says of one node, byte for byte as it stands in a segment, little-endian.
@@ -47,8 +48,8 @@ cdef class ColdPart:
     cdef readonly uint32_t end          # the one behind its last
     cdef readonly uint64_t live
     cdef readonly uint64_t size
-    cdef ID first                       # the master ID of its first node
     cdef ID last                        # the ID of its last entry
+    cdef Shape shape                    # of the tree of its master IDs; `shape.first` is that of its first node
 
     cdef ColdPart cut(self, uint32_t begin, uint32_t end)
     cdef ColdPart twin(self)
@@ -78,6 +79,6 @@ cdef inline byte_t *node_in(Loaded block, const ColdNode *record) noexcept:
 cdef ColdPart make_part(ColdRun run, uint32_t begin, uint32_t end)
 # The same where the figures of the part come from outside, and nothing is read; None: they cannot be those of the run.
 cdef ColdPart make_known_part(
-    ColdRun run, uint32_t begin, uint32_t end, uint64_t live, uint64_t size, ID first, ID last
+    ColdRun run, uint32_t begin, uint32_t end, uint64_t live, uint64_t size, ID last, const Shape *shape
 )
 cdef bint node_matches(const ColdNode *record, const byte_t *lp, size_t size) noexcept nogil

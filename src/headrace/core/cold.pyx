@@ -24,6 +24,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
 from headrace.core.listpack cimport LP_EMPTY
 from headrace.core.node cimport NodeFacts, node_well_formed
+from headrace.core.rax_shape cimport extend_shape, shape_is_possible, shape_of_one
 from headrace.core.stream_id cimport is_zero, less, same, unwrap_id
 
 from headrace.core.errors import ColdReadError
@@ -50,6 +51,9 @@ class ColdMiss(Exception):
 @cython.no_gc
 cdef class Loaded:
     """Bytes of a run in memory. They go with their last holder."""
+
+    def __len__(self) -> int:
+        return PyBytes_GET_SIZE(self.data)
 
 
 cdef Loaded make_loaded(ColdRun run, int64_t number, uint64_t offset, bytes data):
@@ -292,8 +296,8 @@ cdef class ColdPart:
         part.end = self.end
         part.live = self.live
         part.size = self.size
-        part.first = self.first
         part.last = self.last
+        part.shape = self.shape
         self.run.keep(self.end - self.begin, self.size)
         part.run = self.run
         return part
@@ -301,57 +305,69 @@ cdef class ColdPart:
 
 cdef ColdPart make_part(ColdRun run, uint32_t begin, uint32_t end):
     cdef ColdPart part = ColdPart.__new__(ColdPart)
-    cdef const ColdNode *records
-    cdef Loaded index
+    cdef Loaded index = run.get_index()
+    cdef const ColdNode *records = records_of(index)
     cdef uint32_t i
     part.begin = begin
     part.end = end
-    if begin == 0 and end == run.nodes:
-        part.live = run.live
-        part.size = run.size
-        part.first = run.first
-        part.last = run.last
-    else:
-        index = run.get_index()
-        records = records_of(index)
-        for i in range(begin, end):
-            part.live += records[i].live
-            part.size += records[i].size
-        part.first = records[begin].master
-        part.last = records[end - 1].last
+    part.shape = shape_of_one(records[begin].master)
+    for i in range(begin, end):
+        part.live += records[i].live
+        part.size += records[i].size
+        if i > begin:
+            extend_shape(&part.shape, records[i].master)
+    part.last = records[end - 1].last
     run.keep(end - begin, part.size)
     part.run = run
     return part
 
 
 cdef ColdPart make_known_part(
-    ColdRun run, uint32_t begin, uint32_t end, uint64_t live, uint64_t size, ID first, ID last
+    ColdRun run, uint32_t begin, uint32_t end, uint64_t live, uint64_t size, ID last, const Shape *shape
 ):
     cdef ColdPart part = ColdPart.__new__(ColdPart)
     cdef uint64_t nodes = end - begin
     cdef bint at_front = begin == 0, at_back = end == run.nodes
-    if begin >= end or end > run.nodes or live < nodes or size < nodes * LP_EMPTY or less(last, first):
+    if begin >= end or end > run.nodes or live < nodes or size < nodes * LP_EMPTY or less(last, shape.last):
         return None
     # What is left of the run, too, holds nodes with entries alive.
     if live > run.live or run.live - live < run.nodes - nodes or size > run.size:
         return None
     if run.size - size < (run.nodes - nodes) * LP_EMPTY:
         return None
-    if same(first, run.first) != at_front or same(last, run.last) != at_back:
+    if same(shape.first, run.first) != at_front or same(last, run.last) != at_back:
         return None
-    if less(first, run.first) or less(run.last, last):
+    if less(shape.first, run.first) or less(run.last, last):
         return None
     if at_front and at_back and (live != run.live or size != run.size):
+        return None
+    if not shape_is_possible(shape, nodes):
         return None
     part.begin = begin
     part.end = end
     part.live = live
     part.size = size
-    part.first = first
     part.last = last
+    part.shape = shape[0]
     run.keep(nodes, size)
     part.run = run
     return part
+
+
+def part_matches(part: ColdPart) -> bool:
+    """Compare the figures of a part, which may come from a base, with the index of its run, which may be read."""
+    cdef ColdPart given = part
+    cdef ColdPart found = make_part(given.run, given.begin, given.end)
+    return (
+        given.live == found.live
+        and given.size == found.size
+        and same(given.last, found.last)
+        and same(given.shape.first, found.shape.first)
+        and same(given.shape.last, found.shape.last)
+        and given.shape.nodes == found.shape.nodes
+        and given.shape.left == found.shape.left
+        and given.shape.right == found.shape.right
+    )
 
 
 # --- checks for those who read files ---------------------------------------------------------------------------

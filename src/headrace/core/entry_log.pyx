@@ -466,7 +466,7 @@ cdef class EntryLog(NodeStore):
     cdef bint believe_first_id(self, ID id) except? True:
         """Take the first ID from outside where it lies in a cold part at the front, which then is not read."""
         cdef NodeWalk walk = walk_nodes(self)
-        if not walk.next_item() or not walk.whole or less(id, walk.part.first) or less(walk.part.last, id):
+        if not walk.next_item() or not walk.whole or less(id, walk.part.shape.first) or less(walk.part.last, id):
             return False
         self.first_id = id
         return True
@@ -508,8 +508,8 @@ cdef class EntryLog(NodeStore):
 
     cdef int adopt_part(self, ColdPart part) except -1:
         """Add a part behind the last node, without reading it."""
-        if not less(self.last_id, part.first):
-            raise CorruptStream(f"the run of {wrap_id(part.first)} does not follow the node before it")
+        if not less(self.last_id, part.shape.first):
+            raise CorruptStream(f"the run of {wrap_id(part.shape.first)} does not follow the node before it")
         self.add_part(part)
         self.find_tail()
         self.length += part.live

@@ -6,6 +6,7 @@ from headrace.core.memory cimport block_size, byte_t
 from headrace.core.node cimport live_count
 from headrace.core.rax cimport Rax
 from headrace.core.rax_iterator cimport RaxIterator
+from headrace.core.rax_shape cimport Shape
 from headrace.core.stream_id cimport ID
 
 cdef enum:
@@ -33,7 +34,8 @@ cdef class NodeStore:
     cdef size_t stored_bytes            # heap bytes of all listpacks
     cdef uint64_t version               # grows with every change; it ends all pins
 
-    # Counts, which load no node: of nodes, of what the tree leads to (parts count once), of the nodes of the tree.
+    # Counts, which load no node: of nodes, of what the tree leads to (parts count once), of the nodes that the tree
+    # would have if it led to each node, which takes a look at all parts.
     cdef inline uint64_t node_count(self) noexcept:
         return self.node_tree.numele - self.cold_parts + self.cold_nodes
 
@@ -49,8 +51,7 @@ cdef class NodeStore:
     # How many entries are alive in the first node, where it is hot; 0: it is cold, or there is none.
     cdef uint64_t first_live(self) noexcept
 
-    cdef inline uint64_t index_node_count(self) noexcept:
-        return self.node_tree.numnodes
+    cdef uint64_t index_node_count(self) except? 0
 
     # get: the node with the greatest master ID that is not greater than this ID, and that master ID; NULL where there
     # is none. Its bytes are pinned until the next `get_node` or `get_first`, or until the version grows.
@@ -86,6 +87,7 @@ cdef class NodeStore:
     cdef uint64_t settle_run(self, ColdRun run, const byte_t *data) except? 0
 
     # for node_store.pyx itself
+    cdef Shape shape_of_item(self, RaxIterator items)
     cdef void seal_tail(self) noexcept
     cdef int find_tail(self) except -1
     cdef byte_t *get_cold(self, ColdPart part, ID id, ID *master) except NULL

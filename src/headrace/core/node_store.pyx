@@ -30,6 +30,7 @@ from libc.string cimport memcmp, memcpy
 from headrace.core.cold cimport make_part, records_of
 from headrace.core.memory cimport allocate, reallocate, release
 from headrace.core.node cimport NodeCursor, open_node_at_end, previous_entry
+from headrace.core.rax_shape cimport Shape, extend_shape, join_shapes, nodes_behind, shape_of_one
 from headrace.core.stream_id cimport ID_KEY_SIZE, less, read_key, step_down, write_key
 
 cdef enum:
@@ -125,6 +126,38 @@ cdef class NodeStore:
         if not self.node_tree.find_first(&item) or is_part(item):
             return 0
         return live_count(<byte_t *>item)
+
+    cdef uint64_t index_node_count(self) except? 0:
+        cdef RaxIterator items
+        cdef Shape all_nodes, kept, one     # of all nodes up to here, of what the tree has of them, of an item
+        cdef uint64_t left = self.cold_parts
+        cdef bint has_more
+        if left == 0:
+            return self.node_tree.numnodes
+        items = RaxIterator(self.node_tree)
+        items.seek(b"^", NULL, 0)
+        has_more = items.next()
+        all_nodes = self.shape_of_item(items)
+        kept = shape_of_one(all_nodes.first)
+        while True:
+            if is_part(items.value):
+                left -= 1
+            has_more = items.next()
+            if left == 0 or not has_more:
+                break
+            one = self.shape_of_item(items)
+            all_nodes = join_shapes(&all_nodes, &one)
+            extend_shape(&kept, one.first)
+        if not has_more:
+            return all_nodes.nodes
+        # The rest are hot nodes, and all of them are in the tree.
+        one = shape_of_one(read_key(items.key))
+        one.left |= self.node_tree.branches_behind(items.key, ID_KEY_SIZE)
+        one.nodes = nodes_behind(&kept, &one, self.node_tree.numnodes)
+        return join_shapes(&all_nodes, &one).nodes
+
+    cdef Shape shape_of_item(self, RaxIterator items):
+        return as_part(items.value).shape if is_part(items.value) else shape_of_one(read_key(items.key))
 
     # --- add ---------------------------------------------------------------------------------------------------
 
@@ -302,7 +335,7 @@ cdef class NodeStore:
             discard_item(former)
 
     cdef int add_part(self, ColdPart part) except -1:
-        self.put_item(part.first, as_item(part))
+        self.put_item(part.shape.first, as_item(part))
         self.count_part(part, 1)
         self.version += 1
         return 0
@@ -344,22 +377,22 @@ cdef class NodeStore:
                 left = part.cut(part.begin, number)
             if number + 1 < part.end:
                 right = part.cut(number + 1, part.end)
-                self.put_item(right.first, as_item(right))
+                self.put_item(right.shape.first, as_item(right))
             if lp != NULL and left is not None:
                 write_key(master, key)
                 self.node_tree.insert(key, ID_KEY_SIZE, lp, NULL)
         except BaseException:
             if right is not None:
-                self.take_item(right.first)
+                self.take_item(right.shape.first)
             release(lp)
             raise
         # Nothing can fail from here on.
         if left is not None:
-            self.put_item(part.first, as_item(left))
+            self.put_item(part.shape.first, as_item(left))
         elif lp != NULL:
-            self.put_item(part.first, lp)
+            self.put_item(part.shape.first, lp)
         else:
-            self.take_item(part.first)
+            self.take_item(part.shape.first)
         if lp != NULL:
             self.stored_bytes += block_size(lp)
         self.count_part(part, -1)
@@ -408,7 +441,7 @@ cdef class NodeStore:
             self.stored_bytes -= block_size(item)
             if i > begin:
                 self.take_item(records[i].master)
-        self.put_item(part.first, as_item(part))        # replaces the first of them
+        self.put_item(part.shape.first, as_item(part))        # replaces the first of them
         self.count_part(part, 1)
         self.version += 1
         return 0

@@ -122,10 +122,10 @@ def move_part(stream: Stream, part: ColdPart, run: ColdRun, begin: int) -> bool:
     """Let a copy of a part, in another run from a node on, take its place; False where the stream has it no more."""
     cdef ColdPart copy
     cdef ColdPart former = part
-    if stream.log.part_of(former.first) is not former:
+    if stream.log.part_of(former.shape.first) is not former:
         return False
     copy = make_part(run, begin, begin + (former.end - former.begin))
-    if not same(copy.first, former.first) or not same(copy.last, former.last) or copy.live != former.live:
+    if not same(copy.shape.first, former.shape.first) or not same(copy.last, former.last) or copy.live != former.live:
         raise ValueError("the nodes are not those of the part")
     stream.log.count_part(former, -1)
     stream.log.add_part(copy)

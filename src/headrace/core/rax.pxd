@@ -37,6 +37,9 @@ cdef class Rax:
     cdef bint find_floor(self, const byte_t *key, size_t size, void **value) noexcept
     cdef bint find_first(self, void **value) noexcept
     cdef bint find_last(self, void **value) noexcept
+    # Where, on the way to a key of at most 32 bytes that is there, greater keys branch off: bit d, for d bytes from the
+    # head.
+    cdef uint32_t branches_behind(self, const byte_t *key, size_t size) noexcept
 
     # for rax.pyx itself
     cdef int put(self, const byte_t *key, size_t size, void *value, void **old, bint replace) except -1

@@ -109,6 +109,22 @@ cdef class Rax:
             node = children_of(node)[position]
         return is_key(node) and hand_out(node, value)
 
+    cdef uint32_t branches_behind(self, const byte_t *key, size_t size) noexcept:
+        cdef uint32_t found = 0
+        cdef size_t depth = 0, position
+        cdef Node *node = self.head
+        while depth < size:
+            position = 0
+            if is_compressed(node):
+                depth += node_size(node)
+            else:
+                position = edge_position(edges_of(node), node_size(node), key[depth])
+                if position + 1 < node_size(node):
+                    found |= <uint32_t>1 << depth
+                depth += 1
+            node = children_of(node)[position]
+        return found
+
     cdef bint find_floor(self, const byte_t *key, size_t size, void **value) noexcept:
         # The nearest smaller element seen on the way down: the greatest one below `floor` or, where floor_is_path,
         # `floor` itself, a key that the one sought begins with.

@@ -17,6 +17,7 @@ cdef class Call:
     cdef readonly list argv
     cdef readonly Py_ssize_t argc
     cdef readonly int64_t now_ms
+    cdef readonly bint rehearses        # the handler only makes sure that entries it needs are in memory
     cdef bint explicit_effects          # the handler said what the effects are; else the command itself is the effect
 
     cpdef object value(self, Py_ssize_t index)

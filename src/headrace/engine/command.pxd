@@ -22,6 +22,7 @@ cpdef enum Flag:
     LENGTHY = 262144            # runs what a client wrote, which may never end
     NO_MANDATORY_KEYS = 524288
     SKIP_MONITOR = 1048576
+    READS_HISTORY = 2097152     # may need entries that are on disk, and can rehearse: see Call.rehearses
 
 cdef enum:
     LATENCY_BUCKETS = 21        # up to 1, 2, 4 … µs; the last: about a second or more

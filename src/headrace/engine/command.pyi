@@ -26,6 +26,7 @@ class Flag(IntEnum):
     LENGTHY = 262144
     NO_MANDATORY_KEYS = 524288
     SKIP_MONITOR = 1048576
+    READS_HISTORY = 2097152
 
 @final
 class Command:

@@ -48,7 +48,7 @@ cdef class Engine:
     cdef readonly object history        # which clients wait for entries that are on disk
     cdef readonly object staging        # what writers have staged and not committed yet
     cdef uint64_t next_client_id
-    cdef int depth                      # commands within commands: EXEC, scripts
+    cdef readonly int depth             # commands within commands: EXEC, scripts
     cdef public bint loading            # not all data is there: clients are refused, and nothing expires
     cdef readonly bint applying                  # an effect is repeated: nothing expires or blocks, limits are off
     cdef public bint over_memory

@@ -22,7 +22,7 @@ from headrace.engine.call cimport Call
 from headrace.engine.client cimport REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, Wait
 from headrace.engine.clocks cimport Clocks, begin_next
 from headrace.engine.command cimport (
-    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, SKIP_SLOWLOG, WRITE, count_call,
+    FAST, IN_MULTI, LENGTHY, NO_MULTI, READ, READS_HISTORY, SKIP_SLOWLOG, WRITE, count_call,
 )
 from headrace.engine.keyspace cimport begin_command
 from headrace.engine.refusals cimport find_command, find_effect, refuse
@@ -317,6 +317,8 @@ cdef class Engine:
         except ColdMiss as miss:
             # It has changed nothing yet, and runs again from its beginning.
             client.reply.rewind(written)
+            if self.depth > 1:
+                raise                           # the script that it is part of does, too
             self.history.postpone(client, argv, miss)
             put_off = True
         except ColdReadError as refusal:
@@ -367,6 +369,31 @@ cdef class Engine:
             kind = b"fast-command" if command.flags & FAST else b"command"
             self.latency.add(kind, took // 1000000, self.clocks.now_ms // 1000)
         return 0
+
+    def rehearse_queued(self, client: Client) -> None:
+        """Have entries in memory that what was queued after MULTI needs; raises ColdMiss where some are to be read."""
+        cdef size_t written = client.reply.written()
+        cdef Command command
+        cdef Call call
+        for command, argv in client.queue:
+            if not command.flags & READS_HISTORY:
+                continue
+            call = Call.__new__(Call)
+            call.engine = self
+            call.client = client
+            call.command = command
+            call.db = client.db
+            call.reply = client.reply
+            call.argv = argv
+            call.argc = len(argv)
+            call.now_ms = self.clocks.now_ms
+            call.rehearses = True
+            try:
+                command.handler(call)
+            except (CommandError, ColdReadError):
+                pass                            # it says so when it runs
+            finally:
+                client.reply.rewind(written)
 
     def run_queued(self, client: Client) -> None:
         """Run what was queued after MULTI, as one: same moment, nothing in between, effects together."""

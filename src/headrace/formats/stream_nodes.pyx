@@ -3,21 +3,26 @@
 Where the stream is for us alone, a part of it that lies in a segment is referred to: count of items, then of each
 
     0, master ID, listpack
-    1, segment, run, CRC of the run's index, begin, end, entries alive, bytes, first master ID, last ID (numbers)
+    1, segment, run, CRC of the run's index, begin, end, entries alive, bytes, last ID, first master ID, last master ID,
+       and of the rax of these: nodes, path to the first, path to the last; all of it numbers, see core.rax_shape
 
 Compiled and without an object for each ID, because a file is mostly this: a million entries of two small fields are
 10,000 nodes.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.core.cold cimport ColdPart, ColdRun, make_known_part, make_part
+from headrace.core.cold cimport ColdNode, ColdPart, ColdRun, make_known_part, make_part
 from headrace.core.entry_log cimport EntryLog
 from headrace.core.memory cimport byte_t
 from headrace.core.node_store cimport NodeWalk, walk_nodes
+from headrace.core.rax_shape cimport Shape
 from headrace.core.stream cimport Stream
-from headrace.core.stream_id cimport ID, ID_KEY_SIZE, make_id, read_key, write_key
+from headrace.core.stream_id cimport ID, ID_KEY_SIZE, StreamID, make_id, read_key, wrap_id, write_key
 from headrace.formats.rdb_primitives cimport RdbReader, RdbWriter
+
+from collections.abc import Iterator
 
 from headrace.core.listpack import with_old_backlens
 from headrace.formats.errors import CorruptPayload
@@ -27,6 +32,9 @@ cdef enum:
     SMALLEST_AMBIGUOUS = 16383
     NODE = 0
     PART = 1
+    RECORD_BYTES = sizeof(ColdNode)
+    NODES_AT_ONCE = 64          # to be read, some 256 KB
+    PART_NUMBERS = 16           # that stand for a part
 
 
 def is_ambiguous(listpack: bytes) -> bool:
@@ -62,11 +70,60 @@ def write_items(writer: RdbWriter, stream: Stream) -> None:
             put_node(out, nodes, False)
 
 
+def copy_items(stream: Stream) -> list:
+    """Copy hot nodes, as (master ID, listpack), and list the parts that lie in segments, which stay there meanwhile."""
+    cdef NodeWalk nodes = walk_nodes(stream.log)
+    cdef list items = []
+    while nodes.next_item():
+        if nodes.whole:
+            items.append(nodes.part)
+        else:
+            items.append((wrap_id(nodes.master), PyBytes_FromStringAndSize(<const char *>nodes.get(), nodes.size())))
+    return items
+
+
+def read_item(item) -> Iterator[tuple[StreamID, bytes]]:
+    """Give the nodes of what `copy_items` returned, in any thread; raises ColdReadError."""
+    cdef ColdPart part
+    if type(item) is tuple:
+        yield item
+        return
+    part = item
+    records = part.run.read_index()[part.begin * RECORD_BYTES:part.end * RECORD_BYTES]
+    for begin in range(0, len(records), NODES_AT_ONCE * RECORD_BYTES):
+        some = records[begin:begin + NODES_AT_ONCE * RECORD_BYTES]
+        yield from cut_nodes(some, part.run.read_block(some))
+
+
+cdef list cut_nodes(bytes records, bytes data):
+    """The nodes of records, which lie in `data` one behind the other."""
+    cdef const ColdNode *record = <const ColdNode *>PyBytes_AS_STRING(records)
+    cdef Py_ssize_t count = len(records) // <Py_ssize_t>RECORD_BYTES, i
+    cdef uint64_t begin = record.offset
+    cdef list found = []
+    for i in range(count):
+        at = record[i].offset - begin
+        found.append((wrap_id(record[i].master), data[at:at + record[i].size]))
+    return found
+
+
+def put_nodes(writer: RdbWriter, nodes: list, old_backlens: bool) -> None:
+    """Write nodes that were read."""
+    cdef RdbWriter out = writer
+    cdef StreamID master
+    cdef bytes listpack
+    out.put_number(len(nodes))
+    for master, listpack in nodes:
+        put_listpack(out, master.id, <const byte_t *>PyBytes_AS_STRING(listpack), len(listpack), old_backlens)
+
+
 cdef int put_node(RdbWriter out, NodeWalk nodes, bint old_backlens) except -1:
+    return put_listpack(out, nodes.master, nodes.get(), nodes.size(), old_backlens)
+
+
+cdef int put_listpack(RdbWriter out, ID master, const byte_t *lp, size_t size, bint old_backlens) except -1:
     cdef byte_t key[ID_KEY_SIZE]
-    cdef const byte_t *lp = nodes.get()
-    cdef size_t size = nodes.size()
-    write_key(nodes.master, key)
+    write_key(master, key)
     out.put_number(ID_KEY_SIZE)
     out.put(key, ID_KEY_SIZE)
     if old_backlens and size > SMALLEST_AMBIGUOUS:
@@ -85,10 +142,18 @@ cdef int put_part(RdbWriter out, ColdPart part) except -1:
     out.put_number(part.end)
     out.put_number(part.live)
     out.put_number(part.size)
-    out.put_number(part.first.ms)
-    out.put_number(part.first.seq)
-    out.put_number(part.last.ms)
-    out.put_number(part.last.seq)
+    put_id(out, part.last)
+    put_id(out, part.shape.first)
+    put_id(out, part.shape.last)
+    out.put_number(part.shape.nodes)
+    out.put_number(part.shape.left)
+    out.put_number(part.shape.right)
+    return 0
+
+
+cdef int put_id(RdbWriter out, ID id) except -1:
+    out.put_number(id.ms)
+    out.put_number(id.seq)
     return 0
 
 
@@ -135,20 +200,26 @@ cdef int take_node(RdbReader source, EntryLog log) except -1:
 
 
 cdef uint64_t take_part(RdbReader source, EntryLog log, find_runs) except? 1:
-    cdef uint64_t numbers[11]
-    cdef ID first, last
+    cdef uint64_t numbers[PART_NUMBERS]
+    cdef Shape shape
     cdef ColdPart part
     cdef ColdRun run
     cdef uint64_t kept = 0
     cdef int i
-    for i in range(11):
+    for i in range(PART_NUMBERS):
         numbers[i] = source.take_number()
     if numbers[3] >= numbers[4] or numbers[4] > <uint32_t>-1:
         raise CorruptPayload(f"offset {source.at}: expected nodes of a run before, not {numbers[3]} up to {numbers[4]}")
     for run, begin, end in find_runs(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]):
         if begin == numbers[3] and end == numbers[4]:
-            first, last = make_id(numbers[7], numbers[8]), make_id(numbers[9], numbers[10])
-            part = make_known_part(run, begin, end, numbers[5], numbers[6], first, last)
+            shape.first = make_id(numbers[9], numbers[10])
+            shape.last = make_id(numbers[11], numbers[12])
+            shape.nodes = numbers[13]
+            shape.left = <uint32_t>min(numbers[14], <uint64_t><uint32_t>-1)
+            shape.right = <uint32_t>min(numbers[15], <uint64_t><uint32_t>-1)
+            part = make_known_part(
+                run, begin, end, numbers[5], numbers[6], make_id(numbers[7], numbers[8]), &shape
+            )
             if part is None:
                 raise CorruptPayload(f"offset {source.at}: expected a part of a run before, which has no such part")
         else:

@@ -43,7 +43,16 @@ from headrace.formats import dump
 from headrace.formats.errors import CorruptPayload
 from headrace.formats.pending_records import pack_owned, pack_records, unpack_ids, unpack_records
 from headrace.formats.rdb_primitives import RdbReader, RdbWriter
-from headrace.formats.stream_nodes import is_ambiguous, read_items, read_nodes, write_items, write_nodes
+from headrace.formats.stream_nodes import (
+    copy_items,
+    is_ambiguous,
+    put_nodes,
+    read_item,
+    read_items,
+    read_nodes,
+    write_items,
+    write_nodes,
+)
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
 
@@ -96,6 +105,35 @@ def dump_stream(stream: Stream, compatibility: str = "auto") -> bytes:
     return dump.seal(writer.getvalue(), form.rdb_version)
 
 
+def plan_dump(stream: Stream, compatibility: str = "auto") -> Callable[[], bytes]:
+    """Return what makes the same payload, of the stream as it is now, in any thread: nodes in segments are read there.
+
+    Hot nodes, groups and producers are copied now. The segments stay as long as what is returned.
+    """
+    items = copy_items(stream)
+    form = Form.named(compatibility) or _form_of_state(stream)
+    forms = {form} if compatibility != "auto" else {form, Form.REDIS_8_8}
+    behind = {each: _behind_nodes(stream, each) for each in forms}
+
+    def dump_items() -> bytes:
+        nodes = [node for item in items for node in read_item(item)]
+        ambiguous = compatibility == "auto" and any(is_ambiguous(listpack) for _, listpack in nodes)
+        chosen = Form.REDIS_8_8 if ambiguous else form
+        writer = RdbWriter()
+        writer.byte(chosen.type_byte)
+        put_nodes(writer, nodes, chosen is not Form.REDIS_8_8)
+        writer.raw(behind[chosen])
+        return dump.seal(writer.getvalue(), chosen.rdb_version)
+
+    return dump_items
+
+
+def _behind_nodes(stream: Stream, form: Form) -> bytes:
+    writer = RdbWriter()
+    _write_behind_nodes(writer, stream, form)
+    return writer.getvalue()
+
+
 def restore_stream(payload: bytes, limits: NodeLimits | None = None) -> Stream:
     """Return the stream of a DUMP payload; raises CorruptPayload for anything else, and never believes a size."""
     body, _ = dump.open_payload(payload)
@@ -111,9 +149,16 @@ def restore_stream(payload: bytes, limits: NodeLimits | None = None) -> Stream:
 
 def oldest_lossless_form(stream: Stream) -> Form:
     """Choose the form that the most servers read, of those that lose nothing."""
+    if any(is_ambiguous(listpack) for _, listpack in stream.nodes()):
+        return Form.REDIS_8_8
+    return _form_of_state(stream)
+
+
+def _form_of_state(stream: Stream) -> Form:
+    """The same, whatever the nodes hold."""
     groups = stream.group_list()
     producers = stream.producers
-    if any(group.released_count for group in groups) or any(is_ambiguous(listpack) for _, listpack in stream.nodes()):
+    if any(group.released_count for group in groups):
         return Form.REDIS_8_8
     bounds = (producers.duration_s, producers.max_size)
     if len(producers) or producers.recorded or producers.duplicates or bounds != (DEFAULT_DURATION_S, DEFAULT_MAX_SIZE):

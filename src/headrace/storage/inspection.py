@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headrace.commands.all import TABLE, make_engine
+from headrace.core.cold import part_matches
+from headrace.core.offloading import parts_of
 from headrace.core.stream import Stream
 from headrace.engine.applier import Applier
 from headrace.engine.configuration.config import Config
@@ -122,6 +124,7 @@ class Scratch:
                     self._keep_library(record, findings)
                 else:
                     self._note_lost_nodes(record, reader, findings)
+                    self._compare_parts(record, reader, findings)
                     self._keep(record)
                     findings.keys += 1
                 if count % _RECORDS_AT_ONCE == 0:
@@ -152,6 +155,14 @@ class Scratch:
             findings.problems.append(Problem(reader.key_offset, text))
             replacement = encode_referring_stream(record.key, record.value)
             findings.edits.append(Edit(reader.key_offset, reader.position, replacement))
+
+    def _compare_parts(self, record: LoadedKey, reader: RdbFileReader, findings: Findings) -> None:
+        """Compare what the base says of nodes in segments with their index; a start believes it, and reads no index."""
+        parts = parts_of(record.value) if isinstance(record.value, Stream) else []
+        if not all(map(part_matches, parts)):
+            text = f"the counts and IDs of nodes that the stream {record.key!r} refers to are not those of its segments"
+            findings.problems.append(Problem(reader.key_offset, text))
+            findings.beyond_repair = True
 
     def _drop_lost_segments(self, source: memoryview, findings: Findings) -> None:
         """Let a repaired copy name only segments that can be opened."""

@@ -39,6 +39,7 @@ def exec_(call: Call) -> None:
         client.discard_transaction()
         call.reply.null_array()
         return
+    call.engine.rehearse_queued(client)
     call.emit_nothing()
     call.engine.run_queued(client)
 

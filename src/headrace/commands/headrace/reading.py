@@ -62,7 +62,7 @@ def headrace_splits(call: Call) -> None:
 @command(
     "headrace|nodes key start end [COUNT bytes]",
     arity=-5,
-    flags=Flag.READ,
+    flags=Flag.READ | Flag.READS_HISTORY,
     keys=SECOND,
     since="0.1.0",
     group="headrace",
@@ -84,6 +84,8 @@ def headrace_nodes(call: Call) -> None:
     stream = call.stream(2)
     if stream is not None:
         expect_nodes(call, stream, start, end, most)
+    if call.rehearses:
+        return
     following, nodes = take_nodes(stream, start, end, most) if stream is not None else (None, [])
     call.reply.array(2)
     if following is None:

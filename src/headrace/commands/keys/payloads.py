@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from headrace.commands.declaration.table import FIRST, command
 from headrace.commands.keys.expiry import has_passed
 from headrace.commands.keys.relocation import announce_replaced, place
+from headrace.core.offloading import cold_figures
 from headrace.core.stream import Stream
 from headrace.engine.call import Call
 from headrace.engine.command import Flag
 from headrace.engine.errors import SYNTAX, CommandError
+from headrace.engine.history import ColdWork
 from headrace.engine.pubsub.notifications import Event
 from headrace.formats.dump import open_payload
 from headrace.formats.errors import CorruptPayload
+from headrace.formats.stream_nodes import has_cold_nodes
 from headrace.formats.stream_remainder import COPIED
+from headrace.formats.stream_value import plan_dump
 from headrace.formats.values import dump_value, restore_value
 
 _LATEST_MS = 2**63 - 1
@@ -21,11 +25,34 @@ _LATEST_MS = 2**63 - 1
 @command("dump key", arity=2, flags=Flag.READ, keys=FIRST, since="2.6.0", group="generic")
 def dump(call: Call) -> None:
     """Reply the value of a key in a form that RESTORE takes; nil where there is no key."""
-    value = call.value(1)
-    if value is None:
-        call.reply.null()
-    else:
-        call.reply.bulk(dump_value(value, str(call.engine.config["rdb-compatibility-version"])))
+    history = call.engine.history
+    payload = history.take_work(call.client)
+    if payload is None:
+        value = call.value(1)
+        if value is None:
+            call.reply.null()
+            return
+        _refuse_too_large(call, value)
+        compatibility = str(call.engine.config["rdb-compatibility-version"])
+        if type(value) is Stream and has_cold_nodes(value) and _may_wait(call):
+            raise ColdWork(plan_dump(value, compatibility))
+        payload = dump_value(value, compatibility)
+    call.reply.bulk(payload)
+
+
+def _refuse_too_large(call: Call, value: object) -> None:
+    """Make no payload of history that is larger than any request may be, because RESTORE could not take it."""
+    most = call.engine.config["proto-max-bulk-len"]
+    if type(value) is Stream and cold_figures(value)[3] > most:
+        raise CommandError(
+            b"ERR the stream is larger than proto-max-bulk-len (%d bytes), so that RESTORE would not take it: "
+            b"COPY, a replica and `headrace convert` do" % most
+        )
+
+
+def _may_wait(call: Call) -> bool:
+    """Tell whether the reply may be made beside the event loop: not in a transaction or a script."""
+    return call.engine.depth == 1 and not call.engine.applying and call.engine.history.can_wait(call.client)
 
 
 @dataclass

@@ -18,14 +18,16 @@ from headrace.core.references cimport References
 from headrace.core.stream cimport DELETED, DELREF, KEEPREF, MISSING, Fate, Policy, Stream
 from headrace.core.stream_id cimport ID, StreamID
 from headrace.engine.call cimport Call
-from headrace.engine.command cimport FAST, WRITE
+from headrace.engine.command cimport FAST, READS_HISTORY, WRITE
 from headrace.engine.pubsub.notifications cimport STREAM
 
 from headrace.commands.declaration.table import FIRST, command
 from headrace.engine.errors import SYNTAX, CommandError
 
 
-@command("xdel key id [id ...]", arity=-3, flags=WRITE | FAST, keys=FIRST, since="5.0.0", group="stream")
+@command(
+    "xdel key id [id ...]", arity=-3, flags=WRITE | FAST | READS_HISTORY, keys=FIRST, since="5.0.0", group="stream",
+)
 def xdel(Call call) -> None:
     """Delete entries, whoever still has them pending, and reply how many there were."""
     cdef Stream stream = call.stream(1)
@@ -34,6 +36,8 @@ def xdel(Call call) -> None:
     if stream is not None:
         ids = strict_ids(call, 2, call.argc - 2)
         expect_ids(call, stream.log, ids)
+        if call.rehearses:
+            return
         for id in ids:
             deleted += stream.log.delete(id.id)
         if deleted:
@@ -79,7 +83,7 @@ cdef int reply_missing(Call call, Py_ssize_t count) except -1:
 
 @command(
     "xdelex key [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
-    arity=-5, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
+    arity=-5, flags=WRITE | FAST | READS_HISTORY, keys=FIRST, since="8.2.0", group="stream",
 )
 def xdelex(Call call) -> None:
     """Delete entries as far as the policy allows, and reply for each: 1 deleted, -1 not there, 2 still referred to."""
@@ -99,6 +103,8 @@ def xdelex(Call call) -> None:
         return
     ids = strict_ids(call, first, count)
     expect_ids(call, stream.log, ids)
+    if call.rehearses:
+        return
     references = stream.references()
     call.reply.array(count)
     for id in ids:
@@ -130,7 +136,7 @@ cdef int emit_holders(Call call, References references, ID id) except -1:
 
 @command(
     "xackdel key group [KEEPREF|DELREF|ACKED] IDS numids id [id ...]",
-    arity=-6, flags=WRITE | FAST, keys=FIRST, since="8.2.0", group="stream",
+    arity=-6, flags=WRITE | FAST | READS_HISTORY, keys=FIRST, since="8.2.0", group="stream",
 )
 def xackdel(Call call) -> None:
     """Acknowledge in a group and delete as far as the policy allows.
@@ -155,6 +161,8 @@ def xackdel(Call call) -> None:
         return
     ids = strict_ids(call, first, count)
     expect_ids(call, stream.log, ids)
+    if call.rehearses:
+        return
     references = stream.references()
     length = stream.log.length
     call.reply.array(count)

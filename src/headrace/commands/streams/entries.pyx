@@ -25,7 +25,7 @@ from headrace.core.stream_id cimport (
     wrap_id,
 )
 from headrace.engine.call cimport Call
-from headrace.engine.command cimport DENY_OOM, FAST, READ, WRITE
+from headrace.engine.command cimport DENY_OOM, FAST, READ, READS_HISTORY, WRITE
 from headrace.engine.pubsub.notifications cimport STREAM
 
 from headrace.commands.streams.idempotence import automatic_id
@@ -262,7 +262,7 @@ cdef int append_fields(Call call, bytes key, Stream stream, bint is_new, NewID k
 @command(
     "xadd key [NOMKSTREAM] [KEEPREF|DELREF|ACKED] [IDMPAUTO producer | IDMP producer id] "
     "[MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
-    arity=-5, flags=WRITE | DENY_OOM | FAST, keys=FIRST, since="5.0.0", group="stream",
+    arity=-5, flags=WRITE | DENY_OOM | FAST | READS_HISTORY, keys=FIRST, since="5.0.0", group="stream",
 )
 def xadd(Call call) -> None:
     """Append an entry to a stream, which is created where it is missing, and reply its ID.
@@ -290,8 +290,14 @@ def xadd(Call call) -> None:
         if options.no_make:
             call.reply.null()
             return
+        if call.rehearses:
+            return
         stream = new_stream(call)
         is_new = True
+    if call.rehearses:
+        if options.trims:
+            can_trim(call, stream, &options)
+        return
     if options.producer:
         producer = call.argv[options.producer]
         if options.automatic:
@@ -404,7 +410,7 @@ cdef bint is_duplicate(Call call, Stream stream, bytes producer, bytes idempoten
 
 @command(
     "xtrim key MAXLEN|MINID [=|~] threshold [LIMIT count] [KEEPREF|DELREF|ACKED]",
-    arity=-4, flags=WRITE, keys=FIRST, since="5.0.0", group="stream",
+    arity=-4, flags=WRITE | READS_HISTORY, keys=FIRST, since="5.0.0", group="stream",
 )
 def xtrim(Call call) -> None:
     """Remove the oldest entries of a stream, down to a length or up to an ID, and reply how many went."""
@@ -419,6 +425,8 @@ def xtrim(Call call) -> None:
         return
     record = record_for(call, &options)
     expect_trim(call, stream, &options.goal, 0, True)
+    if call.rehearses:
+        return
     removed = trim_stream(call, stream, &options, record)
     if removed and record is not None:
         emit_without_policy(call, stream, <bytes>call.argv[1], &options, record, exact_trim(call, stream, &options), 0)
@@ -436,13 +444,19 @@ def xlen(Call call) -> None:
     call.reply.integer(stream.log.length if stream is not None else 0)
 
 
-@command("xrange key start end [COUNT count]", arity=-4, flags=READ, keys=FIRST, since="5.0.0", group="stream")
+@command(
+    "xrange key start end [COUNT count]",
+    arity=-4, flags=READ | READS_HISTORY, keys=FIRST, since="5.0.0", group="stream",
+)
 def xrange(Call call) -> None:
     """Reply the entries whose IDs lie between start and end, both included."""
     reply_range(call, 2, 3, False)
 
 
-@command("xrevrange key end start [COUNT count]", arity=-4, flags=READ, keys=FIRST, since="5.0.0", group="stream")
+@command(
+    "xrevrange key end start [COUNT count]",
+    arity=-4, flags=READ | READS_HISTORY, keys=FIRST, since="5.0.0", group="stream",
+)
 def xrevrange(Call call) -> None:
     """Reply the entries whose IDs lie between end and start, both included, the newest first."""
     reply_range(call, 3, 2, True)
@@ -468,6 +482,8 @@ cdef int reply_range(Call call, Py_ssize_t start_at, Py_ssize_t end_at, bint bac
     if count == 0:
         return call.reply.null_array()
     expect_range(call, stream.log, start, end, count, backwards)
+    if call.rehearses:
+        return 0
     if count == -1 or count > COUNT_FIRST:
         written = count_range(stream, start, end, count)
         call.reply.array(written)

@@ -19,7 +19,7 @@ from headrace.core.slot_index cimport Place, SlotIndex
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, parse_lax_id, parse_strict_id, same, wrap_id
 from headrace.engine.call cimport Call
-from headrace.engine.command cimport DENY_OOM, FAST, LOADING, READ, STALE, WRITE
+from headrace.engine.command cimport DENY_OOM, FAST, LOADING, READ, READS_HISTORY, STALE, WRITE
 from headrace.engine.pubsub.notifications cimport STREAM
 from headrace.engine.rules.book cimport GroupRules
 
@@ -317,7 +317,7 @@ cdef GroupRules rules_for_claims(Call call, Group group):
 @command(
     "xclaim key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE] [JUSTID] "
     "[LASTID id]",
-    arity=-6, flags=WRITE | FAST, keys=FIRST, since="5.0.0", group="stream",
+    arity=-6, flags=WRITE | FAST | READS_HISTORY, keys=FIRST, since="5.0.0", group="stream",
 )
 def xclaim(Call call) -> None:
     """Give pending entries that are idle long enough to another consumer, and reply those it got."""
@@ -375,6 +375,8 @@ def xclaim(Call call) -> None:
     elif not 0 <= time <= now:
         time = now
     expect_ids(call, group.log, ids)
+    if call.rehearses:
+        return
     former = group.last_id
     if less(group.last_id, last_id):
         group.last_id = last_id
@@ -433,7 +435,7 @@ def xclaim(Call call) -> None:
 
 @command(
     "xautoclaim key group consumer min-idle-time start [COUNT count] [JUSTID]",
-    arity=-6, flags=WRITE | FAST, keys=FIRST, since="6.2.0", group="stream",
+    arity=-6, flags=WRITE | FAST | READS_HISTORY, keys=FIRST, since="6.2.0", group="stream",
 )
 def xautoclaim(Call call) -> None:
     """Scan the pending list from an ID and claim what is idle long enough.
@@ -471,6 +473,8 @@ def xautoclaim(Call call) -> None:
     group = group_of(call)
     rules = rules_for_claims(call, group)
     expect_slots(call, group.log, group.pending.by_id, start, count)
+    if call.rehearses:
+        return
     consumer = consumer_of(call, group, call.now_ms)
     call.emit_nothing()
     attempts = count * 10

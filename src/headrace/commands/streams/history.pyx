@@ -4,7 +4,11 @@
     nothing of it is on disk                         one comparison
     all of it that is on disk is cached              it goes on
     something is not, and its client can wait        ColdMiss: it runs again when that was read, beside the event loop
-    something is not, and nobody can wait            it is read now: in a transaction, a script, by an applier
+    something is not, and nobody can wait            it is read now: in a script that has changed something, by an
+                                                     applier
+
+A transaction rehearses what was queued before it begins: each command gets as far as here, and returns.
+
 
 So no command stops in the middle of what it changes, neither to wait nor because a disk refuses. A command that would
 read more than half of what the cache takes has so much of it in memory, and reads the rest when it comes to it.
@@ -21,6 +25,7 @@ from headrace.core.slot_index cimport Place
 from headrace.core.references cimport References
 from headrace.core.stream cimport ACKED, KEEPREF, Stream, TrimGoal
 from headrace.core.stream_id cimport StreamID, less
+from headrace.engine.scripting.script_run cimport ScriptRun
 
 cdef enum:
     LEAST_BYTES = 1 << 20       # that a command has in memory before it begins, however small the cache is
@@ -29,9 +34,16 @@ cdef enum:
 cdef ColdCache begin_reading(Call call):
     """The cache, which says what is missing if the client can wait."""
     cdef ColdCache cache = call.engine.history.cache
-    cache.may_wait = (
-        call.engine.depth == 1 and not call.engine.applying and call.engine.history.can_wait(call.client)
-    )
+    cdef ScriptRun script
+    cache.may_wait = False
+    if call.engine.applying:
+        pass
+    elif call.engine.depth == 1:
+        cache.may_wait = call.engine.history.can_wait(call.client)
+    elif call.engine.depth == 2:
+        script = call.engine.script_host.running
+        if script is not None and script.client is call.client and script.can_begin_again():
+            cache.may_wait = call.engine.history.can_wait(script.caller)
     return cache
 
 

@@ -10,7 +10,7 @@ from headrace.core.group cimport Consumer, Group
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, make_id, max_id
 from headrace.engine.call cimport Call
-from headrace.engine.command cimport LOADING, READ, STALE
+from headrace.engine.command cimport LOADING, READ, READS_HISTORY, STALE
 from headrace.protocol.reply cimport ReplyWriter
 
 from headrace.commands.declaration.help import reply_help
@@ -70,7 +70,10 @@ cdef int put_end(ReplyWriter reply, EntryLog log, bytes name, bint last) except 
     return reply_entry(reply, &cursor.node) if cursor.next() else reply.null()
 
 
-@command("xinfo|stream key [FULL [COUNT count]]", arity=-3, flags=READ, keys=SECOND, since="5.0.0", group="stream")
+@command(
+    "xinfo|stream key [FULL [COUNT count]]",
+    arity=-3, flags=READ | READS_HISTORY, keys=SECOND, since="5.0.0", group="stream",
+)
 def xinfo_stream(Call call) -> None:
     """Reply the figures of a stream, with its first and last entry; FULL adds entries, groups and pending lists."""
     cdef Stream stream = existing_stream(call)
@@ -90,6 +93,8 @@ def xinfo_stream(Call call) -> None:
     expect_range(call, log, make_id(0, 0), max_id(), (count if count else -1) if full else 1, False)
     if not full:
         expect_range(call, log, make_id(0, 0), max_id(), 1, True)
+    if call.rehearses:
+        return
     producers = stream.producers
     reply.map(15 if full else 16)
     put_number(reply, b"length", log.length)

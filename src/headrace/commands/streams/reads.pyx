@@ -21,7 +21,7 @@ from headrace.core.slot_index cimport Place
 from headrace.core.stream cimport Stream
 from headrace.core.stream_id cimport ID, StreamID, less, make_id, max_id, same, step_down, step_up, wrap_id
 from headrace.engine.call cimport Call
-from headrace.engine.command cimport BLOCKING, MOVABLE_KEYS, READ, WRITE
+from headrace.engine.command cimport BLOCKING, MOVABLE_KEYS, READ, READS_HISTORY, WRITE
 from headrace.engine.pubsub.notifications cimport KEY_MISS, STREAM
 from headrace.engine.rules.book cimport GroupRules
 from headrace.protocol.reply cimport ReplyWriter
@@ -177,7 +177,8 @@ cdef class Reading:
         cdef StreamID behind
         cdef size_t mark = 0
         cdef int64_t served = 0
-        self.ruled = call.engine.rules.kept and self.group_name is not None and not call.engine.applying
+        self.ruled = call.engine.rules.kept and self.group_name is not None and not call.engine.applying \
+            and not call.rehearses
         for i in range(self.streams):
             stream = call.stream(self.first_key + i)
             group = None
@@ -194,6 +195,11 @@ cdef class Reading:
         for _, group, behind in found:
             if group is not None and group.log.cold_parts:
                 self.expect(group, behind.id)
+        if call.rehearses:
+            for stream, group, behind in found:
+                if group is None and stream is not None:
+                    self.expect_behind(stream, behind.id)
+            return 0
         self.began = reply.written()
         self.oldest_pending = -1
         self.next_due = -1
@@ -270,6 +276,13 @@ cdef class Reading:
         reply.bulk(key)
         return reply.defer()
 
+    cdef int expect_behind(self, Stream stream, ID behind) except -1:
+        """Have in memory what `read_stream` is going to reply."""
+        cdef uint64_t most = self.allowance()
+        if step_up(&behind):
+            expect_range(self.call, stream.log, behind, max_id(), most if most else -1, False)
+        return 0
+
     cdef int read_stream(self, bytes key, Stream stream, ID behind, int64_t served, size_t *mark) except -1:
         """XREAD of one stream; whether it had anything."""
         cdef ID last
@@ -280,8 +293,8 @@ cdef class Reading:
         if not stream.log.last_alive(&last) or not less(behind, last):
             return 0
         entries = self.begin_stream(key, served, mark)
+        self.expect_behind(stream, behind)
         step_up(&behind)
-        expect_range(self.call, stream.log, behind, max_id(), most if most else -1, False)
         cursor = open_cursor(stream.log, behind, max_id(), False)
         while (most == 0 or <uint64_t>given < most) and not self.exhausted() and cursor.next():
             reply_entry(self.call.reply, &cursor.node)
@@ -528,7 +541,8 @@ def keys_of_reading(list argv) -> list:
 
 @command(
     "xread [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
-    arity=-4, flags=READ | BLOCKING | MOVABLE_KEYS, find_keys=keys_of_reading, since="5.0.0", group="stream",
+    arity=-4, flags=READ | BLOCKING | MOVABLE_KEYS | READS_HISTORY, find_keys=keys_of_reading,
+    since="5.0.0", group="stream",
 )
 def xread(Call call) -> None:
     """Reply the entries behind an ID of one or several streams, or wait for some.
@@ -544,7 +558,8 @@ def xread(Call call) -> None:
 @command(
     "xreadgroup GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] "
     "[CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]",
-    arity=-7, flags=WRITE | BLOCKING | MOVABLE_KEYS, find_keys=keys_of_reading, since="5.0.0", group="stream",
+    arity=-7, flags=WRITE | BLOCKING | MOVABLE_KEYS | READS_HISTORY, find_keys=keys_of_reading,
+    since="5.0.0", group="stream",
 )
 def xreadgroup(Call call) -> None:
     """Deliver new entries of one or several streams to a consumer of a group, or wait for some.

@@ -102,6 +102,8 @@ class ScriptHost:
                 run, function, arguments[:keys], arguments[keys:], protocol=call.reply.protocol, last_return=last_return
             )
         except ScriptFailed as failure:
+            if run.missed is not None:
+                raise run.missed from None
             error = failure.text
             place = b"" if failure.place is None else b" script: %s, on %s." % (name, failure.place)
             call.reply.error(error + place)

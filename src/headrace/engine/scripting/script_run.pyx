@@ -7,9 +7,10 @@ from cpython.list cimport PyList_GET_SIZE
 from headrace.core.clock cimport monotonic_ns
 from headrace.engine.call cimport Call
 from headrace.engine.client cimport Client
-from headrace.engine.command cimport DENY_OOM, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE, Command
+from headrace.engine.command cimport DENY_OOM, MAY_REPLICATE, NO_SCRIPT, READ, STALE, WRITE, Command
 from headrace.engine.engine cimport Engine
 
+from headrace.core.cold import ColdMiss
 from headrace.engine.errors import OUT_OF_MEMORY
 from headrace.engine.scripting.errors import ScriptKilled
 from headrace.engine.standing_refusals import Cause
@@ -34,6 +35,7 @@ cdef class ScriptRun:
         self.may_grow = may_grow
         self.began_ns = monotonic_ns()
         self.last_error = b""
+        self.caller = caller
         self.client = client
         client.user = caller.user
         client.authenticated = True
@@ -57,6 +59,9 @@ cdef class ScriptRun:
                 raise ScriptKilled(TOO_LONG)
         if self.killed is not None:
             raise ScriptKilled(self.killed)
+
+    cdef bint can_begin_again(self):
+        return not self.has_acted and self.engine.busy is None
 
     cdef bytes execute(self, list argv):
         """Run a command for the script, which writes its reply; returns why it may not, or None."""
@@ -85,5 +90,11 @@ cdef class ScriptRun:
                 return OUT_OF_MEMORY
         if command.flags & WRITE:
             self.has_written = True
-        engine.run(client, command, argv)
+        try:
+            engine.run(client, command, argv)
+        except ColdMiss as miss:
+            self.missed = miss
+            raise ScriptKilled(b"ERR entries that the script needs are read first") from None
+        if not command.flags & READ:
+            self.has_acted = True
         return None
