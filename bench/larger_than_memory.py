@@ -1,7 +1,8 @@
 """`python -m bench.larger_than_memory [part …]`: history on disk beside the same history in memory, in one run.
 
     memory      what a message of two short fields takes in memory, hot and cold
-    appending   with moving and without it
+    appending   with moving and without it, as fast as it goes
+    pacing      the same by a producer that sends so many a second: whether it is kept, and what an answer takes
     reading     over 1, 4 and 16 times the memory for data: append, scan, random read, group read
     bystander   how long an XADD waits while others scan history
     spark       the connector's read
@@ -61,6 +62,8 @@ RANDOM_READS = 3000
 LIMIT_S = 600.0
 TIMES = [1, 4, 16]  # how much larger than memory the data is
 SETTLED_S = 0.3
+PACES = [25, 50, 100]  # MB a second
+PACED_S = 10
 
 
 class Timed(NamedTuple):
@@ -221,6 +224,51 @@ def appending(console: Console, directory: Path, megabytes: int) -> None:
             used = [sum(each.processor for each in results[2:]) for results in found]
             table.add_row(name, *cells, f"{hots.seconds / colds.seconds:.2f}", f"{used[1] / used[0]:.2f}")
     console.print(table)
+
+
+def pacing(console: Console, directory: Path, megabytes: int) -> None:
+    """Append so many messages of 1 KB a second, with moving and without it; each is several times memory."""
+    table = Table("MB a second", "server", "kept", "µs a message", "p50, ms", "p99, ms", "longest, ms", title="Pacing")
+    settings = offload(idle_bytes() + (megabytes << 20))
+    for rate in PACES:
+        place = directory / str(rate)
+        place.mkdir()
+        with server(place / "hot") as hot, server(place / "cold", *settings) as cold:
+            first = 2 * megabytes * 1000 // 100 * 100
+            for target in (hot, cold):
+                append(target, 0, first, LONG)
+            settle(cold)
+            count = rate * PACED_S * 1000
+            for name, target in (("hot", hot), ("cold", cold)):
+                found, took = append_at_pace(target, first, count, rate * 1000)
+                cells = (took[len(took) // 2], took[len(took) * 99 // 100], took[-1])
+                kept = found.rate(count) / (rate * 1000)
+                used = f"{found.micros(count):.2f}"
+                table.add_row(str(rate), name, f"{kept:.2f}", used, *(f"{1000 * each:.2f}" for each in cells))
+    console.print(table)
+
+
+def append_at_pace(target: Target, first: int, count: int, rate: int) -> tuple[Timed, list[float]]:
+    """Append entries a hundred at a time, so many a second, and time each answer."""
+    head, tail = packed(b"XADD", KEY, entry_id(0), *LONG).split(entry_id(0))
+    took: list[float] = []
+    used = target.processor_seconds()
+    began = time.perf_counter()
+    with target.connect() as line:
+        for sent in range(0, count, 100):
+            time.sleep(max(began + sent / rate - time.perf_counter(), 0))
+            start = first + sent
+            data = b"".join([b"%b%d-0%b" % (head, FIRST_MS + number, tail) for number in range(start, start + 100)])
+            asked = time.perf_counter()
+            line.sendall(data)
+            lines = 0
+            while lines < 200:  # a length and an ID
+                reply = line.recv(1 << 16)
+                if reply.startswith(b"-") or not reply:
+                    raise RuntimeError(f"{target.name}: {reply!r}")
+                lines += reply.count(b"\r\n")
+            took.append(time.perf_counter() - asked)
+    return Timed(time.perf_counter() - began, target.processor_seconds() - used), sorted(took)
 
 
 def reading(console: Console, directory: Path, megabytes: int) -> None:
@@ -411,7 +459,7 @@ def start_again(who: str, place: Path, settings: tuple[str, ...]) -> float:
         process.wait(60)
 
 
-PARTS = {part.__name__: part for part in (memory, appending, reading, bystander, spark, start)}
+PARTS = {part.__name__: part for part in (memory, appending, pacing, reading, bystander, spark, start)}
 
 
 def main() -> int:
