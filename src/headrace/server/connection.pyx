@@ -61,6 +61,10 @@ cdef class Connection(Wire):
         """Whether nothing more can be sent."""
         return self.is_closed()
 
+    def abort(self) -> None:
+        """End the connection now, whatever was sent and not taken yet."""
+        raise NotImplementedError
+
     def check_output(self) -> None:
         """Disconnect a client that has left too much unread, or for too long."""
         if not self.is_closed():

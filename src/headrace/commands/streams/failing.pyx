@@ -531,7 +531,7 @@ cdef bint is_former(int64_t time, int64_t step_ms, int64_t now_ms) noexcept:
 
 
 cdef int move_retries(Call call, GroupRules rules, int64_t step_ms) except -1:
-    """Have the next deliveries due by as much earlier or later; all are from before, because XNACK follows the clock."""
+    """Make the next deliveries due earlier or later by a step; all are from before, because XNACK follows the clock."""
     cdef dict held = retries_of(call, rules.stream)
     cdef bytes field
     cdef bytes text
