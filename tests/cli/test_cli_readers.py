@@ -50,7 +50,7 @@ PRINTING = {
     "dead redrive": ["orders:dead", "--to", "redriven", "--count", "1"],
     "dead drop": ["orders:dead", "--yes"],
     **{name: ["--help"] for name in ("pipeline", *(f"pipeline {job}" for job in ("load", "archive", "replay")))},
-    **{f"pipeline {job}": ["--help"] for job in ("compact", "transform", "report", "audit")},
+    **{f"pipeline {job}": ["--help"] for job in ("compact", "transform", "watch", "report", "audit")},
 }
 FORMS = {
     "export csv": ["export", "devmsg", "--format", "csv"],

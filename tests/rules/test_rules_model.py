@@ -261,6 +261,7 @@ class QueueRules(RuleBasedStateMachine):
                 assert applier.run([b"RESTORE", key, b"0", self.engine.ask("DUMP", key)]) is None
             other.engine.end_loading()
             self.engine = other
+            self.model.reload()
         self.model.awake_ms = self.engine.now_ms
         self.model.trim_soon = True
         self.wait(0)

@@ -301,6 +301,13 @@ class QueueModel:
                 for group in self.groups.values():
                     group.pending.pop(entry, None)
 
+    def reload(self) -> None:
+        """Files have no order of records that were delivered in the same millisecond: after a start they are by ID."""
+        for group in self.groups.values():
+            owned = [record for record in group.pending.values() if record.owner is not None]
+            for record in sorted(owned, key=lambda each: (each.time, each.id)):
+                record.turn = next(self._turns)
+
     # --- by time -------------------------------------------------------------------------------------------------
 
     def pass_time(self, now: int) -> None:
