@@ -495,7 +495,8 @@ cdef int follow_clock(Call call, bytes key, Group group, GroupRules rules) excep
     """Where Unix time was set, move the times of what is held and waits by as much: it then lasts as long as it would.
 
     A rule's times are data, which must survive a restart, and so they are Unix time; what they measure is not. Effects
-    say the new times. What was delivered in the moment between is left alone, because it has the new time already.
+    say the new times. What was delivered in the moment between is left alone, because it has the new time already. So is
+    the record of an entry that is gone: XCLAIM, as an effect, would remove it.
     """
     cdef int64_t step_ms = call.engine.clocks.set_by_ms - rules.dated_ms
     cdef Consumer consumer
@@ -503,24 +504,29 @@ cdef int follow_clock(Call call, bytes key, Group group, GroupRules rules) excep
     cdef Record *record
     if step_ms == 0:
         return 0
-    rules.dated_ms = call.engine.clocks.set_by_ms
     former = []
     slot = first_owned(group.pending)
     while slot != NO_SLOT:
         record = group.pending.slab.at(slot)
-        if is_former(record.time, step_ms, call.now_ms):
+        if is_former(record.time, step_ms, call.now_ms) and group.log.contains(record.id):
             former.append(slot)
         slot = record.later
+    rules.dated_ms = call.engine.clocks.set_by_ms
+    holders = set()
     for each in former:
         slot = each
         record = group.pending.slab.at(slot)
         group.pending.set_time(slot, max(record.time + step_ms, 0))
         call.changed()
-        emit_claim(call, group, key, group.owner_of(slot).name, slot, group.last_id)
+        consumer = group.owner_of(slot)
+        holders.add(consumer)
+        emit_claim(call, group, key, consumer.name, slot, group.last_id)
     for consumer in group.consumer_list():
         if rules.consumer_ttl_ms and is_former(consumer.seen_time, step_ms, call.now_ms):
             consumer.seen_time = max(consumer.seen_time + step_ms, 0)
             call.changed()
+            holders.add(consumer)
+        if consumer in holders:         # XCLAIM, as an effect, says that it was seen
             emit_seen(call, group, key, consumer)
     return move_retries(call, rules, step_ms)
 
