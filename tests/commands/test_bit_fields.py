@@ -94,7 +94,7 @@ def test_zeros_of_a_write_that_failed_are_an_effect_and_no_event(before: bytes |
 
 def test_who_may_only_read_may_get_and_not_set(headrace_server: redis.Redis, redis_server: redis.Redis) -> None:
     for server in (headrace_server, redis_server):
-        server.acl_setuser("reader", enabled=True, nopass=True, keys=["%R~k"], commands=["+@all"])
+        server.acl_setuser("reader", reset=True, enabled=True, nopass=True, keys=["%R~k"], commands=["+@all"])
     with RawClient.of(headrace_server) as ours, RawClient.of(redis_server) as theirs:
         for line in ("AUTH reader x", "BITFIELD k GET u8 0", "BITFIELD k", "BITFIELD k SET u8 0 1", "BITFIELD_RO k"):
             found, expected = ours.run(*line.split()), theirs.run(*line.split())

@@ -140,6 +140,7 @@ def test_a_user_who_may_only_read_has_digests_alone(headrace_server: redis.Redis
     put(headrace_server, 8, life=2)
     assert len(query.batch()) == 1
     assert "identity" in query.checkpoint[-1]["0"]["s"]
+    headrace_server.acl_deluser("reader")
 
 
 def test_an_identity_that_the_server_does_not_tell_any_more_is_kept(headrace_server: redis.Redis) -> None:
