@@ -17,10 +17,8 @@ from headrace.pipelines.errors import NoArchive
 from headrace.spark.batch_reader import StreamBatchReader
 from headrace.spark.errors import BadOption, DataLost, UnreadableArchive
 from headrace.spark.options import read_options
-from headrace.spark.planning import SlicesPartition
-from headrace.spark.streams import ArchivedSlice
 from support.spark.frames import url_of
-from support.spark.reading import Query, add
+from support.spark.reading import Query, Table, add
 from support.spark.small_archive import SmallArchive
 from support.spark.small_lake import SmallLake
 
@@ -32,26 +30,6 @@ SCHEMA = t.StructType().add("_key", t.StringType()).add("_id", t.StringType())
 
 def ids(*numbers: int) -> list[str]:
     return [f"{number}-0" for number in numbers]
-
-
-class Table:
-    """A table of an archive and a server, read without Spark."""
-
-    def __init__(self, server: redis.Redis, archive: Archive, **options: str) -> None:
-        given = {"url": url_of(server), "keys": "*", "archive": str(archive.path)} | options
-        self._reader = StreamBatchReader(SCHEMA, read_options(given, streaming=False))
-        self.partitions = [part for part in self._reader.partitions() if isinstance(part, SlicesPartition)]
-
-    def rows(self) -> list[tuple[str, str]]:
-        return [
-            row
-            for partition in self.partitions
-            for batch in self._reader.read(partition)
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        ]
-
-    def archived(self) -> list[ArchivedSlice]:
-        return [part for each in self.partitions for part in each.slices if isinstance(part, ArchivedSlice)]
 
 
 KINDS = ("former", "by-key", "by-date", "upgraded")
@@ -77,11 +55,11 @@ def test_a_table_has_the_archive_and_what_came_after_it(server: redis.Redis, arc
     server.delete("gone")
     expected += add(server, *ids(*range(101, 111))) + add(server, "1-0", key="new")
     assert server.xlen("s") == 10
-    assert sorted(Table(server, archive).rows()) == sorted(expected)
-    assert Table(server, archive, startingId="50", endingId="102", keys="s").rows() == [
+    assert sorted(Table(server, archive.path).rows()) == sorted(expected)
+    assert Table(server, archive.path, startingId="50", endingId="102", keys="s").rows() == [
         ("s", id) for id in ids(*range(50, 103))
     ]
-    assert sorted(Table(server, archive, keys="t:?,gone", failOnMissing="true").rows()) == [
+    assert sorted(Table(server, archive.path, keys="t:?,gone", failOnMissing="true").rows()) == [
         *(("gone", "9-9"), ("t:1", "5-0"), ("t:1", "6-0"))
     ]
 
@@ -89,7 +67,7 @@ def test_a_table_has_the_archive_and_what_came_after_it(server: redis.Redis, arc
 def test_a_range_of_time_opens_the_files_of_its_days(server: redis.Redis, archive: Archive) -> None:
     rows = add(server, *ids(*(DAY_MS * day + 5 for day in range(10))))
     archive.run()
-    table = Table(server, archive, startingTimestamp=str(DAY_MS * 3), endingTimestamp="1970-01-06T00:00:00Z")
+    table = Table(server, archive.path, startingTimestamp=str(DAY_MS * 3), endingTimestamp="1970-01-06T00:00:00Z")
     assert [part.path.split("/")[-2] for part in table.archived()] == ["date=1970-01-04", "date=1970-01-05"]
     assert table.rows() == rows[3:5]
 
@@ -100,12 +78,12 @@ def test_trimming_that_overtakes_a_table_or_its_tasks_loses_nothing(
 ) -> None:
     expected = add(server, *ids(*range(1, 501)))
     archive.run(100, trim=True)
-    table = Table(server, archive, minPartitions="4")
+    table = Table(server, archive.path, minPartitions="4")
     for _ in range(delayed):
         archive.run(200, trim=True)  # between the plan and the tasks
     expected_after = add(server, *ids(501, 502))
     assert sorted(table.rows(), key=lambda row: int(row[1][:-2])) == expected
-    assert sorted(Table(server, archive).rows()) == sorted(expected + expected_after)
+    assert sorted(Table(server, archive.path).rows()) == sorted(expected + expected_after)
 
 
 def test_what_was_trimmed_before_it_was_archived_is_an_error(server: redis.Redis, archive: Archive) -> None:
@@ -114,8 +92,8 @@ def test_what_was_trimmed_before_it_was_archived_is_an_error(server: redis.Redis
     add(server, *ids(*range(11, 21)))
     server.xtrim("s", maxlen=4, approximate=False)
     with pytest.raises(DataLost, match=r"6 entries were trimmed or deleted from stream 's' after 10-0"):
-        Table(server, archive)
-    rows = Table(server, archive, failOnDataLoss="false").rows()
+        Table(server, archive.path)
+    rows = Table(server, archive.path, failOnDataLoss="false").rows()
     assert rows == [("s", id) for id in ids(*range(1, 11), *range(17, 21))]
     query = Query(server, archive=str(archive.path))
     assert len(query.batch()) == 10
@@ -130,10 +108,10 @@ def test_a_stream_that_was_made_anew_is_read_with_all_its_lives(server: redis.Re
     new = add(server, *ids(2, 3))
     query = Query(server, archive=str(archive.path))
     assert [query.batch(), query.batch()] == [old, new], "from the archive, then all of the new stream"
-    assert sorted(Table(server, archive).rows()) == sorted(old + new)
+    assert sorted(Table(server, archive.path).rows()) == sorted(old + new)
     archive.run()
     more = add(server, *ids(4))
-    assert sorted(Table(server, archive).rows()) == sorted(old + new + more)
+    assert sorted(Table(server, archive.path).rows()) == sorted(old + new + more)
     assert query.batch() == more, "a query that has passed the archive goes on"
     with pytest.raises(DataLost, match=r"'s' was deleted and made anew, and the files do not say which entries"):
         Query(server, archive=str(archive.path)).batch()
@@ -254,11 +232,11 @@ def test_whatever_happens_every_entry_comes_once_and_in_order(
         elif action == "compact" and isinstance(archive, SmallLake):
             archive.compact(keep_s=3600 if kind == "by-date" else 0)
         elif action == "plan":
-            table, planned = Table(server, archive, entriesPerPartition=str(number)).rows, len(added)
+            table, planned = Table(server, archive.path, entriesPerPartition=str(number)).rows, len(added)
         elif action == "crash":
             query.begin()
     for key in "ab":
         assert [id for name, id in read if name == key] == [id for name, id in added if name == key]
     if table is not None:
         assert sorted(table()) == sorted(added[:planned]), "as of its plan, whatever was trimmed since"
-    assert sorted(Table(server, archive).rows()) == sorted(added)
+    assert sorted(Table(server, archive.path).rows()) == sorted(added)
