@@ -495,8 +495,8 @@ cdef int follow_clock(Call call, bytes key, Group group, GroupRules rules) excep
     """Where Unix time was set, move the times of what is held and waits by as much: it then lasts as long as it would.
 
     A rule's times are data, which must survive a restart, and so they are Unix time; what they measure is not. Effects
-    say the new times. What was delivered in the moment between is left alone, because it has the new time already. So is
-    the record of an entry that is gone: XCLAIM, as an effect, would remove it.
+    say the new times. What was delivered in the moment between is left alone, because it has the new time already. The
+    record of an entry that is gone is left alone, too: XCLAIM, as an effect, would remove it.
     """
     cdef int64_t step_ms = call.engine.clocks.set_by_ms - rules.dated_ms
     cdef Consumer consumer
