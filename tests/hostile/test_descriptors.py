@@ -134,6 +134,7 @@ def test_a_child_that_is_not_to_be_had_is_named_and_tried_again(tmp_path: Path) 
     arguments = ("--appendonly", "yes", "--save", "3600 1000000")
     with ServerProcess(tmp_path, *arguments, launcher=WITHOUT_CHILDREN) as server, server.raw() as client:
         held = Path(f"/proc/{server.process.pid}/fd")
+        assert client.run("PING") == b"+PONG\r\n"  # the server has accepted it
         descriptors = len(list(held.iterdir()))
         reason = os.strerror(11).encode()
         started = b"+Background append only file rewriting started\r\n"
