@@ -61,28 +61,13 @@ class ArchivedEntries:
     def slices(self, extent: ArchiveExtent, key: bytes, first: StreamID, last: StreamID) -> list[ArchivedSlice]:
         """Return the parts of files that may have entries of a stream between two IDs; no file is opened."""
         return [
-            ArchivedSlice(
-                file.path,
-                key,
-                first if file.span is None else max(first, file.span.first),
-                last if file.span is None else min(last, file.span.last),
-                _entries(file, first, last),
-                bounded=file.span is not None and file.label is not None,
-            )
-            for file in _files(extent, key, first, last)
+            _slice_of(file, key, first, last, _entries(file, first, last)) for file in _files(extent, key, first, last)
         ]
 
     def exact_slices(self, extent: ArchiveExtent, key: bytes, first: StreamID, last: StreamID) -> list[ArchivedSlice]:
         """Return the same in the order of IDs, without files whose statistics exclude the range."""
         return [
-            ArchivedSlice(
-                file.path,
-                key,
-                first if file.span is None else max(first, file.span.first),
-                last if file.span is None else min(last, file.span.last),
-                _share(footer, first, last),
-                bounded=file.span is not None and file.label is not None,
-            )
+            _slice_of(file, key, first, last, _share(footer, first, last))
             for file, footer in self._overlapping(extent, key, first, last)
         ]
 
@@ -234,6 +219,19 @@ def _labels(extent: ArchiveExtent, key: bytes) -> list[str | None]:
     except UnicodeDecodeError:
         return [label for label in extent.by_label if label is None or _REPLACEMENT in label or "~" in label]
     return [None, label_of(key)]
+
+
+def _slice_of(file: ArchivedFile, key: bytes, first: StreamID, last: StreamID, entries: int) -> ArchivedSlice:
+    """Return what a file has of a stream between two IDs, of which it has about so many."""
+    span = file.span
+    return ArchivedSlice(
+        file.path,
+        key,
+        first if span is None else max(first, span.first),
+        last if span is None else min(last, span.last),
+        entries,
+        bounded=span is not None and file.label is not None,
+    )
 
 
 def _entries(file: ArchivedFile, first: StreamID, last: StreamID) -> int:
